@@ -1,0 +1,1 @@
+"""vario: the variometer for RL post-training."""

@@ -1,0 +1,6 @@
+"""The vocabulary: what can be read (metrics) and what can be turned (knobs)."""
+
+from vario.catalogue.knob import KNOBS, Knob
+from vario.catalogue.metric import METRICS, Metric, component_of, lookup
+
+__all__ = ["KNOBS", "METRICS", "Knob", "Metric", "component_of", "lookup"]

@@ -1,0 +1,130 @@
+"""Canonical metrics: `quantity/aggregate/population`, with unit, range and meaning.
+
+The population is part of the name because the same word means different things: the spread
+of rewards *within a group* feeds GRPO's advantages, the spread over *the batch* does not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+INFINITY = float("inf")
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One quantity that a run may log.
+
+    `low` and `high` bound what the quantity can be, not what is healthy. `scale` says whether
+    ratios mean something (`ratio`: a positive size, judged on a logarithm) or only differences
+    (`difference`). `family` groups metrics for the reader.
+    """
+
+    name: str
+    unit: str
+    meaning: str
+    low: float = -INFINITY
+    high: float = INFINITY
+    scale: str = "difference"
+
+    @property
+    def family(self) -> str:
+        """First part of the name."""
+        return self.name.split("/", 1)[0]
+
+    @property
+    def is_family(self) -> bool:
+        """Whether the name holds a placeholder, as `reward/component/*/mean` does."""
+        return "*" in self.name
+
+
+def _positive(name: str, unit: str, meaning: str) -> Metric:
+    return Metric(name, unit, meaning, low=0.0, scale="ratio")
+
+
+def _share(name: str, meaning: str) -> Metric:
+    return Metric(name, "share", meaning, low=0.0, high=1.0)
+
+
+_ALL = (
+    Metric("reward/mean", "reward", "Mean raw score of the training batch, before any KL penalty."),
+    Metric("reward/penalised/mean", "reward", "Mean score after the KL penalty was subtracted."),
+    Metric("reward/kl-penalty/mean", "reward", "What the KL penalty adds to the score (negative: it costs)."),
+    _positive("reward/std/batch", "reward", "Spread of rewards over the whole batch, groups mixed."),
+    _positive("reward/std/within-group", "reward", "Mean spread of rewards inside a group of one prompt."),
+    Metric("reward/component/*/mean", "reward", "Mean of one reward function, before its weight."),
+    _positive("reward/component/*/std", "reward", "Batch spread of one reward function, before its weight."),
+    _share("signal/zero-variance-share", "Share of groups whose rewards are all equal: no advantage there."),
+    Metric("eval/score/mean", "reward", "Mean score on held-out prompts."),
+    Metric("eval/component/*/mean", "reward", "Mean of one reward function on held-out prompts."),
+    Metric("eval/preference/margin", "nats", "Implicit reward margin on held-out pairs."),
+    _share("eval/preference/accuracy", "Share of held-out pairs ranked correctly."),
+    Metric("eval/loss", "loss", "Loss on held-out data; says little about an RL run."),
+    Metric("kl/reference", "nats/token", "Divergence of the policy from its reference, token mean."),
+    Metric("kl/reference/sequence", "nats/sequence", "Divergence from the reference, summed over a sequence."),
+    Metric("kl/update", "nats/token", "Divergence of the updated policy from the one that sampled."),
+    Metric("ratio/mean", "ratio", "Mean probability ratio new/old policy.", low=0.0),
+    Metric("ratio/variance", "ratio^2", "Variance of the probability ratio.", low=0.0),
+    _share("clip/fraction/total", "Share of tokens (or sequences) whose ratio was clipped on either side."),
+    _share("clip/fraction/low", "Share clipped from below (disadvantaged tokens)."),
+    _share("clip/fraction/high", "Share clipped from above (advantaged tokens)."),
+    _share("clip/fraction/high-max", "Largest high-side clipped share among completions."),
+    _positive("entropy/mean", "nats/token", "Mean entropy of the policy's next-token distribution."),
+    _positive("entropy/sequence", "nats/sequence", "Entropy estimate summed over a sequence."),
+    _positive("length/mean", "tokens", "Mean completion length."),
+    _positive("length/min", "tokens", "Shortest completion of the batch."),
+    _positive("length/max", "tokens", "Longest completion of the batch."),
+    _positive("length/terminated/mean", "tokens", "Mean length of the completions that ended by themselves."),
+    _share("length/truncated-share", "Share of completions cut at the length cap."),
+    Metric("importance-weight/mean", "ratio", "Mean weight proximal/current policy.", low=0.0),
+    Metric("behaviour-weight/mean", "ratio", "Mean weight trainer/sampling engine, as applied.", low=0.0),
+    Metric("behaviour-weight/min", "ratio", "Smallest weight trainer/sampling engine.", low=0.0),
+    Metric("behaviour-weight/max", "ratio", "Largest weight trainer/sampling engine.", low=0.0),
+    _positive("engine/logprob-gap/mean", "nats", "Mean |trainer - sampler| log-probability gap per token."),
+    _positive("engine/logprob-gap/max", "nats", "Largest |trainer - sampler| log-probability gap."),
+    _positive("staleness/mean", "versions", "How many policy versions old the samples are, on average."),
+    Metric("loss/policy", "loss", "Policy surrogate loss; no measure of progress."),
+    Metric("loss/total", "loss", "The loss that was optimised; no measure of progress in RL."),
+    _positive("loss/value", "loss", "Value function loss."),
+    _share("value/clip-fraction", "Share of value predictions clipped."),
+    Metric("value/explained-variance", "share", "Share of return variance the value function explains.", high=1.0),
+    _positive("gradient/norm", "norm", "Global gradient norm, before clipping."),
+    _positive("learning-rate", "1", "Learning rate of the first parameter group."),
+    Metric("preference/chosen-reward", "nats", "Implicit reward of chosen answers."),
+    Metric("preference/rejected-reward", "nats", "Implicit reward of rejected answers."),
+    Metric("preference/margin", "nats", "Chosen minus rejected implicit reward."),
+    _share("preference/accuracy", "Share of training pairs ranked correctly."),
+    Metric("preference/chosen-logp", "nats", "Log-probability of chosen answers.", high=0.0),
+    Metric("preference/rejected-logp", "nats", "Log-probability of rejected answers.", high=0.0),
+    _positive("text/token-accuracy", "share", "Share of tokens predicted right under teacher forcing."),
+    _positive("text/distinct-share", "share", "Share of distinct completions or n-grams."),
+    _share("text/repetition-share", "Share of text inside exact loops."),
+    _positive("systems/step-time", "s", "Wall time of a training step."),
+    _positive("systems/rollout-time", "s", "Wall time of the generation phase of a step."),
+    _share("systems/memory-share", "Share of device memory in use."),
+    _positive("systems/tokens", "tokens", "Tokens processed so far."),
+)
+
+METRICS: dict[str, Metric] = {metric.name: metric for metric in _ALL}
+"""Every canonical metric by name; families hold a `*`."""
+
+
+def lookup(name: str) -> Metric:
+    """The metric of that name; a member of a family gives the family's entry.
+
+    Raises:
+        KeyError: no such metric.
+    """
+    if name in METRICS:
+        return METRICS[name]
+    parts = name.split("/")
+    if len(parts) >= 4:
+        return METRICS["/".join([*parts[:2], "*", parts[-1]])]
+    raise KeyError(name)
+
+
+def component_of(name: str) -> str | None:
+    """`reward/component/x/mean` -> `x`; None for other metrics."""
+    if name.startswith(("reward/component/", "eval/component/")):
+        return "/".join(name.split("/")[2:-1])
+    return None

@@ -1,0 +1,151 @@
+"""A run: canonical series, configuration, checkpoints and events. Immutable."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Setting = bool | int | float | str | None
+"""A configuration value as far as vario reads it; lists are kept as text."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Series:
+    """One metric over the run.
+
+    Attributes:
+        key: the name under which the trainer logged it.
+        steps: the run's own step numbers, ascending, shape (n,).
+        values: shape (n,); NaN and infinities stand where the trainer logged them.
+    """
+
+    key: str
+    steps: Ints
+    values: Floats
+
+    def until(self, step: int) -> Series:
+        """The part up to and including `step`, as a view."""
+        end = int(np.searchsorted(self.steps, step, side="right"))
+        return Series(self.key, self.steps[:end], self.values[:end])
+
+    def finite(self) -> tuple[Ints, Floats]:
+        """Steps and values without the non-finite ones."""
+        ok = np.isfinite(self.values)
+        if ok.all():
+            return self.steps, self.values
+        return self.steps[ok], self.values[ok]
+
+    def __len__(self) -> int:
+        return int(self.steps.size)
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A checkpoint that lies on disk."""
+
+    step: int
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened at a step: a resume, a seam, a repeated stretch."""
+
+    kind: str
+    step: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class KnobSetting:
+    """A knob as the run's framework calls it, and what it is set to.
+
+    `current` is None when the configuration does not say; `is_default` marks a value taken
+    from the framework's defaults, which is weaker evidence than a file of the run.
+    """
+
+    knob: str
+    key: str
+    current: Setting
+    is_default: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """What the dialect knows of this run that no series says.
+
+    Attributes:
+        updates_per_rollout: optimiser updates made from one rollout batch; None if unknown.
+        max_length: cap on completion length in tokens; None if unknown.
+        kl_by_design: False when the configuration switches the reference KL off.
+        component_weights: weight of each reward function, where it could be settled.
+        batch_completions: completions per rollout batch; group_size: completions per prompt.
+    """
+
+    updates_per_rollout: float | None = None
+    max_length: float | None = None
+    kl_by_design: bool | None = None
+    component_weights: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    batch_completions: float | None = None
+    group_size: float | None = None
+    group_centred: bool | None = None
+    reward_low: float | None = None
+    reward_high: float | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Run:
+    """What was read of one training run.
+
+    `run.until(step)` is the run as it stood then; nothing in it looks ahead.
+    """
+
+    path: str
+    framework: str
+    algorithm: str
+    series: Mapping[str, Series]
+    logged_steps: Ints
+    framework_version: str | None = None
+    config: Mapping[str, Setting] = field(default_factory=lambda: MappingProxyType({}))
+    declared: Declared = field(default_factory=Declared)
+    knobs: Mapping[str, KnobSetting] = field(default_factory=lambda: MappingProxyType({}))
+    enable: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    checkpoints: tuple[Checkpoint, ...] = ()
+    events: tuple[Event, ...] = ()
+    unmapped: tuple[str, ...] = ()
+    unsettled: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    ignored_lines: int = 0
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def first_step(self) -> int | None:
+        """First logged step, None for an empty run."""
+        return int(self.logged_steps[0]) if self.logged_steps.size else None
+
+    @property
+    def last_step(self) -> int | None:
+        """Last logged step, None for an empty run."""
+        return int(self.logged_steps[-1]) if self.logged_steps.size else None
+
+    def until(self, step: int) -> Run:
+        """The run as it stood at `step`: later rows, events and checkpoints are not there yet."""
+        end = int(np.searchsorted(self.logged_steps, step, side="right"))
+        cut = {name: part for name, s in self.series.items() if len(part := s.until(step))}
+        return replace(
+            self,
+            series=MappingProxyType(cut),
+            logged_steps=self.logged_steps[:end],
+            checkpoints=tuple(c for c in self.checkpoints if c.step <= step),
+            events=tuple(e for e in self.events if e.step <= step),
+        )
+
+    def components(self) -> tuple[str, ...]:
+        """Names of the reward functions that have a logged mean, in order."""
+        prefix, suffix = "reward/component/", "/mean"
+        return tuple(n[len(prefix) : -len(suffix)] for n in self.series if n.startswith(prefix) and n.endswith(suffix))

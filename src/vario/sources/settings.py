@@ -1,0 +1,138 @@
+"""Configuration beside a log: JSON, YAML, or the pickle of TrainingArguments, read without running it."""
+
+from __future__ import annotations
+
+import io
+import json
+import pickle
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from vario.errors import ConfigError
+from vario.run import Setting
+
+MAX_BYTES = 32 << 20
+"""A larger file is no configuration."""
+
+
+class _Inert:
+    """Stands for every class that a pickle names: takes anything, does nothing."""
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        self.args = args
+
+    def __call__(self, *args: object, **kwargs: object) -> _Inert:
+        return _Inert(*args)
+
+    def __setstate__(self, state: object) -> None:
+        self.state = state
+
+    def append(self, item: object) -> None:
+        """Some pickles extend list-like objects."""
+
+    def __setitem__(self, key: object, value: object) -> None:
+        """Some pickles fill dict-like objects."""
+
+
+class _InertUnpickler(pickle.Unpickler):
+    """Builds the object graph from stand-ins; no class or function of the file is ever looked up."""
+
+    def find_class(self, module_name: str, global_name: str, /) -> type:
+        return _Inert
+
+    def persistent_load(self, pid: object, /) -> object:
+        return None
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, _Inert):
+        return value.args[0] if value.args and isinstance(value.args[0], str | int | float) else None
+    return value
+
+
+def read_training_args(path: Path) -> dict[str, object]:
+    """The fields of a `training_args.bin`, as far as they are plain values.
+
+    Nothing in the file is executed: classes are replaced by inert stand-ins.
+
+    Raises:
+        ConfigError: not such a file.
+    """
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise ConfigError(f"{path}: too large for training arguments ({path.stat().st_size} bytes)")
+        data = path.read_bytes()
+        if zipfile.is_zipfile(io.BytesIO(data)):
+            with zipfile.ZipFile(io.BytesIO(data)) as archive:
+                inner = next((i for i in archive.infolist() if i.filename.endswith("data.pkl")), None)
+                if inner is None or inner.file_size > MAX_BYTES:
+                    raise ConfigError(f"{path}: holds no arguments")
+                data = archive.read(inner)
+        made = _InertUnpickler(io.BytesIO(data)).load()
+    except ConfigError:
+        raise
+    except Exception as error:  # a hostile or broken pickle may raise anything; none of it is ours
+        raise ConfigError(f"{path}: not readable as training arguments ({type(error).__name__})") from error
+    state = getattr(made, "state", None)
+    if not isinstance(state, Mapping):
+        raise ConfigError(f"{path}: holds no arguments")
+    return {str(k): _plain(v) for k, v in state.items()}
+
+
+def read_config(path: Path) -> dict[str, object]:
+    """A configuration file by its ending: .json, .yaml/.yml or training_args.bin.
+
+    Raises:
+        ConfigError: it cannot be read, or is no mapping.
+    """
+    if path.suffix == ".bin":
+        return read_training_args(path)
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise ConfigError(f"{path}: too large for a configuration")
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: cannot be read ({error}); check the path") from error
+    loaded: object
+    if path.suffix in {".yaml", ".yml"}:
+        try:
+            import yaml
+        except ImportError as error:
+            raise ConfigError(f"{path}: YAML needs `pip install vario[yaml]`; or give the configuration as JSON") from error
+        try:
+            loaded = yaml.safe_load(text)
+        except yaml.YAMLError as error:
+            raise ConfigError(f"{path}: broken YAML ({str(error).splitlines()[0]})") from error
+    else:
+        try:
+            loaded = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise ConfigError(f"{path}: broken JSON ({error})") from error
+    if not isinstance(loaded, dict):
+        raise ConfigError(f"{path}: a configuration must be a mapping of names to values")
+    return {str(k): v for k, v in loaded.items()}
+
+
+def settle(raw: Mapping[str, object]) -> dict[str, Setting]:
+    """Plain settings: scalars stay, lists and mappings become JSON text, anything else is dropped."""
+    settled: dict[str, Setting] = {}
+    for key, value in raw.items():
+        if value is None or isinstance(value, bool | int | float | str):
+            settled[key] = value
+        elif isinstance(value, list | tuple | dict):
+            try:
+                settled[key] = json.dumps(value)
+            except (TypeError, ValueError):
+                continue
+    return settled
+
+
+TRAINER_FIELDS = frozenset({"per_device_train_batch_size", "gradient_accumulation_steps", "num_train_epochs", "max_steps"})
+MODEL_FIELDS = frozenset({"hidden_size", "num_hidden_layers", "architectures", "vocab_size"})
+
+
+def is_trainer_config(raw: Mapping[str, object]) -> bool:
+    """Whether a `config.json` holds a trainer's arguments (and not the model's configuration)."""
+    trainer = len(TRAINER_FIELDS & raw.keys())
+    return trainer >= 2 or (bool({"learning_rate", "beta"} & raw.keys()) and not (MODEL_FIELDS & raw.keys()))
