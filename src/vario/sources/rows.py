@@ -108,6 +108,8 @@ class Table:
         if not had_step:
             self.index_steps = True
         self.rows += 1
+        if "train_runtime" in row:
+            return True  # the closing summary of the Trainer, no step of its own
         kind = "eval" if all(k.startswith(("eval_", "eval/")) for k in row if k not in (*STEP_KEYS, "epoch")) else "train"
         last = self._last.get(kind)
         if kind == "train" and last is not None and step < last:

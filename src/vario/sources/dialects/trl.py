@@ -76,7 +76,6 @@ _CONFIG_BOUNDS: tuple[tuple[str, Version, Version], ...] = (
     ("multi_objective_aggregation", (0, 27), NEWEST),
     ("off_policy_mask_threshold", (0, 27), NEWEST),
     ("vllm_importance_sampling_correction", (0, 23), NEWEST),
-    ("vllm_importance_sampling_cap", (0, 23), (1, 5)),
     ("vllm_importance_sampling_clip_max", (1, 6), NEWEST),
     ("use_adaptive_entropy", (1, 8), NEWEST),
     ("vespo_k_pos", (1, 0), NEWEST),
@@ -258,7 +257,7 @@ def _weights(context: Context, series: Mapping[str, Series]) -> dict[str, float]
     found, *_ = np.linalg.lstsq(x, y, rcond=None)
     if float(np.abs(x @ found - y).max()) > 1e-4 * max(float(np.abs(y).max()), 1.0):
         return {}
-    return {n: round(float(w), 4) for n, w in zip(names, found, strict=True)}
+    return {n: round(float(w), 4) + 0.0 for n, w in zip(names, found, strict=True)}
 
 
 def _at(series: Series, steps: np.ndarray[tuple[int], np.dtype[np.int64]]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:

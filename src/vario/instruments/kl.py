@@ -1,0 +1,58 @@
+"""KL to the reference: what the policy has paid so far. Unit-aware, and compared with itself first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from vario.instruments.reading import Look, Reading
+
+PER_TOKEN = "nats/token"
+STILL = {"nats/token": 5e-3, "nats/sequence": 0.25}
+"""Below this a policy has hardly left its reference: 5e-3 nats a token is 1 nat in 200 tokens."""
+LARGE = {"nats/token": 1.0, "nats/sequence": 60.0}
+"""Above this the policy is another model. TRL and verl recipes hold 1e-3 to 1e-1 a token; objective/kl 5 to 15."""
+
+
+@dataclass(frozen=True)
+class Kl:
+    """Divergence from the reference. `unit` is nats/token or nats/sequence."""
+
+    reference: Reading
+    unit: str
+    coefficient: float | None
+
+    @classmethod
+    def find(cls, look: Look) -> Kl | None:
+        """None where no reference KL is logged."""
+        for name, unit in (("kl/reference", "nats/token"), ("kl/reference/sequence", "nats/sequence")):
+            reading = look.find(name, least=5)
+            if reading is not None:
+                knob = look.history.run.knobs.get("kl-coef")
+                beta = knob.current if knob is not None and not knob.is_default else None
+                return cls(reading, unit, float(beta) if isinstance(beta, int | float) else None)
+        return None
+
+    @classmethod
+    def read(cls, look: Look) -> Kl:
+        """As `find`; NotReadable without one."""
+        found = cls.find(look)
+        if found is None:
+            look.need("kl/reference")
+            look.need("kl/reference", least=5)
+            raise AssertionError
+        return found
+
+    @property
+    def still(self) -> bool:
+        """Whether the policy has hardly left its reference."""
+        return abs(self.reference.high) < STILL[self.unit]
+
+    @property
+    def large(self) -> bool:
+        """Whether the policy is another model by now."""
+        return self.reference.level > LARGE[self.unit]
+
+    def rises_late(self) -> bool:
+        """Whether it still climbs in the last half, beyond noise and by a fifth of its level."""
+        late = self.reference.late
+        return late is not None and late.rises() and late.change > 0.2 * abs(self.reference.level) and not self.still

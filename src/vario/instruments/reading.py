@@ -1,0 +1,305 @@
+"""A reading: what one metric says at one look, and the views it is computed from.
+
+A `History` holds the whole run and the work that is kept between looks; a `Look` is the run as
+it stood at one step; a `Reading` is one metric in one look. Everything is computed when asked for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from vario.catalogue import lookup
+from vario.errors import NotReadable
+from vario.run import Floats, Ints, Run, Series
+from vario.stats.shape import Shape, shape_of
+from vario.stats.shifts import Shift, Spike, find_shifts, find_spikes
+from vario.stats.spread import robust_sd, thin
+from vario.stats.trend import Trend, two_scale
+
+WINDOW = 240
+"""Points that one look is reduced to: enough for the tests' power, little enough for 100 looks."""
+LEVEL_SHARE = 0.1
+LEVEL_LEAST = 5
+LOG_FLOOR = 1e-3
+"""A positive size is judged on log(value + this share of its typical size): zeros must not explode."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepShift:
+    """A level shift in the run's own steps."""
+
+    step: int
+    seen: int
+    before: float
+    after: float
+    size_sds: float
+
+    @property
+    def up(self) -> bool:
+        """Whether the level rose."""
+        return self.after > self.before
+
+
+class _Kept:
+    """Finite points of one metric and the detectors that never look ahead."""
+
+    def __init__(self, name: str, series: Series) -> None:
+        self.name = name
+        self.key = series.key
+        self.steps, self.values = series.finite()
+        self.bad_steps: Ints = series.steps[~np.isfinite(series.values)]
+        self.ratio = lookup(name).scale == "ratio"
+
+    @cached_property
+    def shifts(self) -> tuple[Shift, ...]:
+        y = self.values
+        if self.ratio and y.size and float(y.min()) >= 0.0:
+            head = y[:30]
+            scale = float(np.median(head[head > 0])) if bool((head > 0).any()) else 1.0
+            y = np.log(y + LOG_FLOOR * scale)
+        return find_shifts(y)
+
+    @cached_property
+    def spikes(self) -> tuple[Spike, ...]:
+        return find_spikes(self.values, ratio=self.ratio)
+
+
+class History:
+    """A run with the detectors' work, shared by all looks at it."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self._kept: dict[str, _Kept] = {}
+
+    def kept(self, name: str) -> _Kept | None:
+        """The points of a metric; None when it was not logged."""
+        if name not in self._kept:
+            series = self.run.series.get(name)
+            if series is None:
+                return None
+            self._kept[name] = _Kept(name, series)
+        return self._kept[name]
+
+
+class Reading:
+    """One metric as it stood at one look."""
+
+    def __init__(self, kept: _Kept, step: int) -> None:
+        self._kept = kept
+        self.name = kept.name
+        self.key = kept.key
+        end = int(np.searchsorted(kept.steps, step, side="right"))
+        self.steps: Ints = kept.steps[:end]
+        self.values: Floats = kept.values[:end]
+        self.bad_steps: Ints = kept.bad_steps[: int(np.searchsorted(kept.bad_steps, step, side="right"))]
+        self._step = step
+
+    @property
+    def points(self) -> int:
+        """Finite values so far."""
+        return int(self.values.size)
+
+    def _edge(self) -> int:
+        return min(max(LEVEL_LEAST, int(self.points * LEVEL_SHARE)), max(self.points, 1))
+
+    @cached_property
+    def level(self) -> float:
+        """Median of the last tenth (at least five points)."""
+        return float(np.median(self.values[-self._edge() :]))
+
+    @cached_property
+    def start(self) -> float:
+        """Median of the first five points: where it came from."""
+        return float(np.median(self.values[:LEVEL_LEAST]))
+
+    @cached_property
+    def low(self) -> float:
+        """Smallest block level so far: robust against single values."""
+        return float(self._levels.min())
+
+    @cached_property
+    def high(self) -> float:
+        """Largest block level so far: robust against single values."""
+        return float(self._levels.max())
+
+    @cached_property
+    def _levels(self) -> Floats:
+        if self.points < 2 * LEVEL_LEAST:
+            return np.array([float(np.median(self.values))]) if self.points else np.array([0.0])
+        size = max(LEVEL_LEAST, self.points // 40)
+        whole = self.points // size * size
+        return np.asarray(np.median(self.values[self.points - whole :].reshape(-1, size), axis=1))
+
+    def level_at(self, step: int, width: int = LEVEL_LEAST) -> float:
+        """Median of the `width` points that end at `step`."""
+        end = max(int(np.searchsorted(self.steps, step, side="right")), 1)
+        return float(np.median(self.values[max(0, end - width) : end]))
+
+    @cached_property
+    def constant(self) -> bool:
+        """Whether every value is the same."""
+        return self.points > 0 and float(np.ptp(self.values)) <= 1e-9 * max(1e-9, float(np.abs(self.values).max()))
+
+    @cached_property
+    def shape(self) -> Shape | None:
+        """Shape of all history; None below the points it needs."""
+        return shape_of(thin(self.values, WINDOW)[0])
+
+    @cached_property
+    def trend(self) -> Trend | None:
+        """Two-scale trend of all history."""
+        return two_scale(thin(self.values, WINDOW)[0])
+
+    @cached_property
+    def late(self) -> Trend | None:
+        """Two-scale trend of the last half (at least 24 points)."""
+        half = self.values[-max(24, self.points // 2) :]
+        return two_scale(thin(half, WINDOW)[0])
+
+    @cached_property
+    def noise_sd(self) -> float:
+        """Standard deviation of the noise: around the shape, or of differences where there is none."""
+        if self.shape is not None:
+            return self.shape.noise_sd
+        return robust_sd(np.diff(self.values)) / np.sqrt(2.0) if self.points > 2 else 0.0
+
+    def knot_step(self) -> int | None:
+        """Step at which the tail of the shape begins."""
+        if self.shape is None or self.shape.knot is None:
+            return None
+        thinned, size = thin(self.values, WINDOW)
+        offset = self.points - thinned.size * size if size > 1 else 0
+        return int(self.steps[min(offset + self.shape.knot * size, self.points - 1)])
+
+    @cached_property
+    def shifts(self) -> tuple[StepShift, ...]:
+        """Level shifts established so far, in the metric's own values."""
+        made = []
+        for s in self._kept.shifts:
+            if s.seen >= self.points:
+                break
+            before = float(np.median(self.values[max(0, s.onset - 20) : s.onset])) if s.onset else float(self.values[0])
+            after = float(np.median(self.values[s.seen - 4 : s.seen + 1]))
+            made.append(StepShift(int(self.steps[s.onset]), int(self.steps[s.seen]), before, after, s.size_sds))
+        return tuple(made)
+
+    @cached_property
+    def spikes(self) -> tuple[tuple[int, float, float], ...]:
+        """Confirmed isolated spikes: (step, value, local level)."""
+        return tuple((int(self.steps[s.index]), s.value, s.local) for s in self._kept.spikes if s.seen < self.points)
+
+    def since_below(self, bound: float) -> int | None:
+        """First step of the stretch, lasting until now, in which the values stay mostly below `bound`."""
+        return self._stretch(self.values < bound)
+
+    def since_above(self, bound: float) -> int | None:
+        """First step of the stretch, lasting until now, in which the values stay mostly above `bound`."""
+        return self._stretch(self.values > bound)
+
+    def _stretch(self, inside: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> int | None:
+        n = inside.size
+        if n < 3:
+            return None
+        # mostly: two of any three neighbours, so that one noisy point does not restart the clock
+        counts = np.convolve(inside.astype(int), np.ones(3, dtype=int), mode="same")
+        counts[0] += inside[0]
+        counts[-1] += inside[-1]
+        out = np.flatnonzero(counts < 2)
+        first = int(out[-1]) + 1 if out.size else 0
+        return int(self.steps[first]) if first < n else None
+
+    def points_since(self, step: int | None) -> int:
+        """How many points lie at or after `step`."""
+        return 0 if step is None else self.points - int(np.searchsorted(self.steps, step))
+
+    def rises(self) -> bool:
+        """Whether the whole history moved up and stands materially above its start."""
+        s = self.shape
+        return s is not None and s.word in ("rising", "slowing", "plateau", "jumped") and s.end > s.start
+
+    def falls(self) -> bool:
+        """Whether the whole history moved down and stands below its start."""
+        s = self.shape
+        return s is not None and s.word in ("declining", "collapsed", "bottomed") and s.end < s.start
+
+    def flat(self) -> bool:
+        """Whether nothing but noise was seen; False while it is too short to say."""
+        return self.shape is not None and not self.shape.moved
+
+    def direction(self) -> str:
+        """up, down, flat, or unknown."""
+        if self.shape is None:
+            return "unknown"
+        return "up" if self.rises() else "down" if self.falls() else "flat" if self.flat() else "mixed"
+
+    def onset_of_move(self) -> int:
+        """First step from which the values have left the neighbourhood of the start for good."""
+        if not self.points:
+            return self._step
+        base = self.values[: max(LEVEL_LEAST, min(20, self.points // 10))]
+        centre, sd = float(np.median(base)), max(robust_sd(base), 0.25 * self.noise_sd)
+        side = 1.0 if self.level >= centre else -1.0
+        bound = centre + side * 3.0 * sd
+        found = self.since_above(bound) if side > 0 else self.since_below(bound)
+        return int(self.steps[0]) if found is None else found
+
+
+@dataclass(frozen=True)
+class Look:
+    """The run as it stood at `step`."""
+
+    history: History
+    step: int
+
+    @cached_property
+    def run(self) -> Run:
+        """The run up to this look."""
+        return self.history.run.until(self.step)
+
+    @cached_property
+    def _instruments(self) -> dict[type, object]:
+        return {}
+
+    def instrument(self, kind: type) -> object:
+        """An instrument of that type at this look, or the NotReadable that it raised; read once."""
+        if kind not in self._instruments:
+            try:
+                self._instruments[kind] = kind.read(self)  # type: ignore[attr-defined]
+            except NotReadable as error:
+                self._instruments[kind] = error
+        return self._instruments[kind]
+
+    @cached_property
+    def _readings(self) -> dict[str, Reading | None]:
+        return {}
+
+    def find(self, name: str, *, least: int = 1) -> Reading | None:
+        """The reading of a metric; None when it has fewer than `least` finite points by now."""
+        if name not in self._readings:
+            kept = self.history.kept(name)
+            self._readings[name] = Reading(kept, self.step) if kept is not None else None
+        reading = self._readings[name]
+        return reading if reading is not None and reading.points >= least else None
+
+    def need(self, *names: str, least: int = 1) -> Reading:
+        """The first of these metrics that can be read.
+
+        Raises:
+            NotReadable: none of them has `least` points.
+        """
+        for name in names:
+            reading = self.find(name, least=least)
+            if reading is not None:
+                return reading
+        short = [n for n in names if (r := self.find(n)) is not None and r.points]
+        if short:
+            raise NotReadable(names[0], reason=f"{short[0]}: fewer than {least} points so far")
+        raise NotReadable(names[0])
+
+    @property
+    def rows(self) -> int:
+        """Logged training rows so far."""
+        return int(np.searchsorted(self.history.run.logged_steps, self.step, side="right"))

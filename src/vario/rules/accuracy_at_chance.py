@@ -1,0 +1,34 @@
+"""PF105 accuracy-at-chance."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from vario.instruments import Preference
+from vario.rules.base import Evidence, Severity, Sign, number, raise_, rule
+
+@rule("PF105", "accuracy-at-chance", Severity.WARNING, holds=3, causes=("labels are noise", "learning rate too low", "chosen and rejected swapped for half of the data"), turns=(raise_("learning-rate", "if the margin does not move at all", 3.0),))
+def accuracy_at_chance(preference: Preference) -> Iterator[Sign]:
+    """Pairs are ranked no better than by a coin.
+
+    What it shows:
+        Accuracy within 0.4 to 0.6 over at least 60 points, without a trend.
+    Why it matters:
+        Nothing is learnt from these pairs.
+    Evidence:
+        The level and the points.
+    Looks like it but is not:
+        Exactly 0 at the first step (chosen and rejected tie while policy and reference are equal).
+    What to change:
+        Check the labels; then the learning rate.
+    How sure:
+        Medium.
+    References:
+        taxonomy of public threads, family J
+    """
+    accuracy = preference.accuracy
+    if accuracy is None or accuracy.points < 60 or not 0.4 <= accuracy.level <= 0.6:
+        return
+    if accuracy.rises() or (accuracy.late is not None and accuracy.late.rises()):
+        return
+    yield Evidence(f"accuracy stays at {number(accuracy.level)} over {accuracy.points} points", ("preference/accuracy",), int(accuracy.steps[0]))

@@ -1,0 +1,44 @@
+"""SG104 few-groups-carry-signal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from vario.instruments import Reward, Signal
+from vario.rules.base import Evidence, Severity, Sign, percent, raise_, rule, set_
+
+@rule(
+    "SG104",
+    "few-groups-carry-signal",
+    Severity.INFO,
+    holds=3,
+    turns=(raise_("group-size", "more tries per prompt: more groups with spread"), set_("dynamic-filter", True, "resample tied groups")),
+)
+def few_groups_carry_signal(signal: Signal, reward: Reward) -> Iterator[Sign]:
+    """Less than half of the groups have any spread.
+
+    What it shows:
+        The share of tied groups is above one half over the last tenth of the run.
+    Why it matters:
+        The effective batch is that much smaller than the configured one.
+    Evidence:
+        The share now and at the start.
+    Looks like it but is not:
+        The solved tail of a good run, and small groups: at success rate p and group size G a share
+        p^G + (1-p)^G is tied by chance alone.
+    What to change:
+        Larger groups, prompts of middle difficulty, dynamic sampling.
+    How sure:
+        High for the share; what it costs depends on the rest.
+    References:
+        taxonomy of public threads, zero_advantage
+    """
+    dead = signal.dead_share
+    if dead is None or dead < 0.5 or reward.total.points < 20:
+        return
+    reading = signal.reading
+    yield Evidence(
+        f"{percent(dead)} of the groups are tied (at the start {percent(reading.start) if signal.zero_share is not None else 'not known'})",
+        (reading.name,),
+        reading.since_above(0.5) if signal.zero_share is not None else None,
+    )

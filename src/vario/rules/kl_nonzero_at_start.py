@@ -1,0 +1,37 @@
+"""KL108 kl-nonzero-at-start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from vario.instruments import Kl, Record
+from vario.rules.base import Evidence, Severity, Sign, number, rule
+
+@rule("KL108", "kl-nonzero-at-start", Severity.WARNING, holds=1, lasting=True, causes=("another reference than the start model", "an adapter on top of a tuned model", "another chat template or mask"))
+def kl_nonzero_at_start(kl: Kl, record: Record) -> Iterator[Sign]:
+    """KL is large at the very first step, before any update.
+
+    What it shows:
+        The first logged KL, at step 1 or 0, is above 0.02 nats a token.
+    Why it matters:
+        Policy and reference start as the same model: anything else means that they are not.
+    Evidence:
+        The first value and the second.
+    Looks like it but is not:
+        Kernel noise below 1e-3; a log that starts late or averages over many steps; a resumed run.
+    What to change:
+        Merge the adapter before training; load the reference from the same path.
+    How sure:
+        High at step 1.
+    References:
+        huggingface/trl issues 3194 and 495
+    """
+    reference = kl.reference
+    bound = 0.02 if kl.unit == "nats/token" else 2.0
+    if int(reference.steps[0]) > 1 or record.events or reference.points < 5:
+        return
+    first = float(reference.values[0])
+    if first > bound and first > 0.5 * float(np.median(reference.values[:5])):
+        yield Evidence(f"kl is {number(first)} {kl.unit} at step {int(reference.steps[0])}", (reference.name,), int(reference.steps[0]))

@@ -1,0 +1,44 @@
+"""RU105 reward-hacking."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from vario.instruments import Reward, Witness
+from vario.rules.base import Evidence, Severity, Sign, number, raise_, rule, set_
+
+@rule(
+    "RU105",
+    "reward-hacking",
+    Severity.CRITICAL,
+    holds=3,
+    causes=("the optimised reward has a loophole",),
+    turns=(set_("component-weight", None, "close the loophole, or give the trusted signal weight"), raise_("kl-coef", "only delays")),
+    explains=("reward-up-eval-not", "component-falls-while-total-rises", "component-dominates", "length-growing", "length-shrinking", "reward-peaked-then-declined", "truncation-high", "entropy-exploding", "policy-collapse", "kl-rises-without-reward", "length-hacking", "gradient-growing", "length-diversity-collapsing", "few-groups-carry-signal"),
+)
+def reward_hacking(reward: Reward, witness: Witness) -> Iterator[Sign]:
+    """The optimised reward rises while a score that nobody optimises falls.
+
+    What it shows:
+        A significant rise of the training reward, with a held-out or weight-0 score that has lost at
+        least 40 % of its best level.
+    Why it matters:
+        The run optimises against what it is for. Said only with a signal that stands near the truth.
+    Evidence:
+        Both scores, then and now.
+    Looks like it but is not:
+        An evaluation with other settings; noise in a small held-out set; early overfitting.
+    What to change:
+        Stop; use the checkpoint at the witness's best; close the loophole before going on.
+    How sure:
+        High: two opposite significant moves.
+    References:
+        taxonomy of public threads, reward_hacking (10 threads); Gao et al., arXiv 2210.10760
+    """
+    score = witness.score
+    if not reward.rises() or score.shape is None or score.points < 20:
+        return
+    fell = score.falls() or score.shape.word == "peaked"
+    if fell and witness.lost() > 0.4 and score.high - score.level > 3.0 * score.noise_sd:
+        yield Evidence(f"reward/mean rose from {number(reward.total.start)} to {number(reward.total.level)}", ("reward/mean",))
+        yield Evidence(f"{score.name} ({witness.source}) fell from {number(score.high)} to {number(score.level)}", (score.name,), score.since_below(0.5 * (score.high + score.level)))

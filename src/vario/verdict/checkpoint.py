@@ -1,0 +1,44 @@
+"""Which checkpoint is best: by a held-out score, else a weight-0 reward, else the reward."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from vario.instruments import Look, Reading, Witness
+from vario.stats.peak import find_peak
+
+EVALUATIONS = 3
+TRAINING_SHARE = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class BestCheckpoint:
+    """The best step, by which metric, its smoothed value, the interval of steps, and whether it is saved."""
+
+    step: int
+    by: str
+    value: float
+    saved: bool | None
+    interval: tuple[int, int]
+    nearest_saved: int | None
+
+
+def best_checkpoint(look: Look, score: Reading | None) -> BestCheckpoint | None:
+    """None where nothing can rank checkpoints."""
+    witness = look.instrument(Witness)
+    held_out = look.find("eval/preference/margin", least=4)
+    ranked = witness.score if isinstance(witness, Witness) else held_out if held_out is not None else score
+    if ranked is None or ranked.points < EVALUATIONS:
+        return None
+    evaluated = ranked.name.startswith("eval/")
+    width = EVALUATIONS if evaluated else max(5, int(ranked.points * TRAINING_SHARE))
+    peak = find_peak(ranked.values, width)
+    if peak is None:
+        return None
+    step = int(ranked.steps[peak.index])
+    interval = (int(ranked.steps[peak.low]), int(ranked.steps[peak.high]))
+    checkpoints = [c.step for c in look.run.checkpoints]
+    nearest = min(checkpoints, key=lambda s: abs(s - step)) if checkpoints else None
+    # a folder without a single checkpoint does not prove that none was saved elsewhere
+    saved = None if not checkpoints else any(interval[0] <= s <= interval[1] for s in checkpoints)
+    return BestCheckpoint(step, ranked.name, peak.value, saved, interval, nearest)

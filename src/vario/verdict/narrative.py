@@ -1,0 +1,54 @@
+"""The verdict in plain sentences: what happens, what it costs, why, what to do."""
+
+from __future__ import annotations
+
+from vario.instruments import Look, Reading
+from vario.rules.base import Severity
+from vario.rules.engine import Incident
+from vario.verdict.advice import Advice
+from vario.verdict.checkpoint import BestCheckpoint
+from vario.verdict.trajectory import Trajectory
+
+SAYS = {
+    "rising": "The score still rises",
+    "slowing": "The score still rises, at less than half its earlier rate",
+    "plateau": "The score is flat now",
+    "peaked": "The score rose, peaked, and has lost a material part of its gain",
+    "declining": "The score falls",
+    "noise": "The score has never left the interval of its own noise",
+    "flat-low": "The score stands at its floor",
+    "saturated": "The score is at its ceiling, or constant at a high value",
+    "too-short": "The run is too short to judge",
+}
+REGIME = {"up": "climbs", "flat": "holds", "down": "falls"}
+
+
+def narrate(
+    look: Look,
+    score: Reading | None,
+    trajectory: Trajectory,
+    regime: str,
+    advice: Advice,
+    best: BestCheckpoint | None,
+    incidents: tuple[Incident, ...],
+    witnesses: frozenset[str],
+) -> str:
+    """A few sentences, each from what was measured."""
+    said = [f"{SAYS[trajectory.word]} ({trajectory.why})."]
+    if regime != "unknown":
+        _, kl, _, reward = regime.split("-")
+        said.append(f"Over the last half KL {REGIME[kl]} while the score {REGIME[reward]}.")
+    elif score is not None and look.find("kl/reference") is None and look.find("kl/reference/sequence") is None and look.find("preference/margin") is None:
+        said.append("KL to a reference is not logged: what the gain costs in drift cannot be seen.")
+    causes = [i for i in incidents if i.severity >= Severity.WARNING and i.until is None]
+    if causes:
+        names = ", ".join(i.rule.name for i in causes[:3])
+        said.append(f"Found: {names}.")
+    said.append(f"{advice.action.replace('-', ' ').capitalize()}: {advice.why}.")
+    if best is not None and advice.action in ("stop", "intervene") and best.step < look.step:
+        where = "saved" if best.saved else f"nearest saved: {best.nearest_saved}" if best.nearest_saved is not None else "no checkpoint lies beside the log"
+        said.append(f"Best so far is step {best.step} by {best.by} ({best.value:.3g}; {where}).")
+    missing = [w for w in ("held-out score", "KL") if {"held-out score": "held-out", "KL": "kl"}[w] not in witnesses]
+    if trajectory.word in ("rising", "slowing") and missing and look.find("preference/margin") is None:
+        said.append(f"The reward alone proves nothing: missing as a witness: {', '.join(missing)}.")
+    return " ".join(said)

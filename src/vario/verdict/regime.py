@@ -1,0 +1,35 @@
+"""KL against reward: what the run pays and what it gets, over the last half of what was read."""
+
+from __future__ import annotations
+
+from vario.instruments import Kl, Reading
+
+KL_SHARE = 0.15
+"""KL must change by this share of its level over the last half to count as moving."""
+REWARD_NOISE = 0.5
+"""Reward must change by this many noise standard deviations, or 5 % of its level."""
+P = 0.05
+
+
+def late_direction(reading: Reading, *, share: float, noise: float) -> str | None:
+    """up, flat or down over the last half; None when it is too short."""
+    late = reading.late
+    if late is None:
+        return None
+    size = max(share * abs(reading.level), noise * late.noise_sd)
+    if late.rises(P) and late.change >= size:
+        return "up"
+    if late.falls(P) and -late.change >= size:
+        return "down"
+    return "flat"
+
+
+def regime_of(kl: Kl | None, score: Reading | None) -> str:
+    """`kl-up-reward-flat` and the like; `unknown` without a KL to a reference or enough points."""
+    if kl is None or score is None:
+        return "unknown"
+    paid = late_direction(kl.reference, share=KL_SHARE, noise=0.3)
+    got = late_direction(score, share=0.02, noise=0.3)
+    if paid is None or got is None:
+        return "unknown"
+    return f"kl-{paid}-reward-{got}"
