@@ -1,8 +1,8 @@
 """vario: the variometer for RL post-training.
 
-    run = vario.read("outputs/grpo-7b")
-    diagnosis = vario.diagnose(run)
-    print(diagnosis.verdict)
+run = vario.read("outputs/grpo-7b")
+diagnosis = vario.diagnose(run)
+print(diagnosis.verdict)
 """
 
 from vario.run import Run

@@ -20,7 +20,12 @@ class Clipping:
     def read(cls, look: Look) -> Clipping:
         """Needs the total clipped share."""
         total = look.need("clip/fraction/total", "clip/fraction/high", least=5)
-        return cls(total, look.find("clip/fraction/low"), look.find("clip/fraction/high"), look.run.declared.updates_per_rollout)
+        return cls(
+            total,
+            look.find("clip/fraction/low"),
+            look.find("clip/fraction/high"),
+            look.run.declared.updates_per_rollout,
+        )
 
 
 @dataclass(frozen=True)

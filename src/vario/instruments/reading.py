@@ -51,7 +51,8 @@ class _Kept:
         self.key = series.key
         self.steps, self.values = series.finite()
         self.bad_steps: Ints = series.steps[~np.isfinite(series.values)]
-        self.ratio = lookup(name).scale == "ratio"
+        # KL is signed in principle (k1) and a positive size in practice
+        self.ratio = lookup(name).scale == "ratio" or name.startswith("kl/")
 
     @cached_property
     def shifts(self) -> tuple[Shift, ...]:
@@ -60,7 +61,7 @@ class _Kept:
             head = y[:30]
             scale = float(np.median(head[head > 0])) if bool((head > 0).any()) else 1.0
             y = np.log(y + LOG_FLOOR * scale)
-        return find_shifts(y)
+        return find_shifts(y, from_zero=self.name.startswith("kl/"))
 
     @cached_property
     def spikes(self) -> tuple[Spike, ...]:

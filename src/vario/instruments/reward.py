@@ -83,7 +83,9 @@ class Components:
     @classmethod
     def find(cls, look: Look) -> Components | None:
         """None when no component is logged apart."""
-        means = {n: r for n in look.history.run.components() if (r := look.find(f"reward/component/{n}/mean", least=LEAST))}
+        means = {
+            n: r for n in look.history.run.components() if (r := look.find(f"reward/component/{n}/mean", least=LEAST))
+        }
         if not means:
             return None
         stds = {n: r for n in means if (r := look.find(f"reward/component/{n}/std", least=LEAST))}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from vario.instruments.reading import Look, Reading
 from vario.errors import NotReadable
+from vario.instruments.reading import Look, Reading
 
 
 @dataclass(frozen=True)

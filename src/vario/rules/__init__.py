@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from vario.errors import UnknownRule
 from vario.rules.accuracy_at_chance import accuracy_at_chance
+from vario.rules.base import Rule
 from vario.rules.behaviour_weight_off_one import behaviour_weight_off_one
 from vario.rules.chosen_reward_falls import chosen_reward_falls
 from vario.rules.clip_fraction_growing import clip_fraction_growing
@@ -74,8 +76,6 @@ from vario.rules.truncation_never_ends import truncation_never_ends
 from vario.rules.value_clipping_high import value_clipping_high
 from vario.rules.value_explains_nothing import value_explains_nothing
 from vario.rules.value_loss_diverging import value_loss_diverging
-from vario.errors import UnknownRule
-from vario.rules.base import Rule
 
 RULES: tuple[Rule, ...] = (
     policy_does_not_move,  # RU101

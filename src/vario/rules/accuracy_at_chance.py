@@ -7,7 +7,15 @@ from collections.abc import Iterator
 from vario.instruments import Preference
 from vario.rules.base import Evidence, Severity, Sign, number, raise_, rule
 
-@rule("PF105", "accuracy-at-chance", Severity.WARNING, holds=3, causes=("labels are noise", "learning rate too low", "chosen and rejected swapped for half of the data"), turns=(raise_("learning-rate", "if the margin does not move at all", 3.0),))
+
+@rule(
+    "PF105",
+    "accuracy-at-chance",
+    Severity.WARNING,
+    holds=3,
+    causes=("labels are noise", "learning rate too low", "chosen and rejected swapped for half of the data"),
+    turns=(raise_("learning-rate", "if the margin does not move at all", 3.0),),
+)
 def accuracy_at_chance(preference: Preference) -> Iterator[Sign]:
     """Pairs are ranked no better than by a coin.
 
@@ -31,4 +39,8 @@ def accuracy_at_chance(preference: Preference) -> Iterator[Sign]:
         return
     if accuracy.rises() or (accuracy.late is not None and accuracy.late.rises()):
         return
-    yield Evidence(f"accuracy stays at {number(accuracy.level)} over {accuracy.points} points", ("preference/accuracy",), int(accuracy.steps[0]))
+    yield Evidence(
+        f"accuracy stays at {number(accuracy.level)} over {accuracy.points} points",
+        ("preference/accuracy",),
+        int(accuracy.steps[0]),
+    )

@@ -7,7 +7,17 @@ from collections.abc import Iterator
 from vario.instruments import BehaviourWeight
 from vario.rules.base import Evidence, Severity, Sign, lower, number, rule, set_
 
-@rule("OP102", "behaviour-weight-off-one", Severity.WARNING, holds=2, turns=(lower("staleness-bound", "fresher samples"), set_("behaviour-weight-cap", None, "with masking, a low mean is the share thrown away")))
+
+@rule(
+    "OP102",
+    "behaviour-weight-off-one",
+    Severity.WARNING,
+    holds=2,
+    turns=(
+        lower("staleness-bound", "fresher samples"),
+        set_("behaviour-weight-cap", None, "with masking, a low mean is the share thrown away"),
+    ),
+)
 def behaviour_weight_off_one(weight: BehaviourWeight) -> Iterator[Sign]:
     """The trainer/sampler weight is far from one.
 
@@ -28,6 +38,10 @@ def behaviour_weight_off_one(weight: BehaviourWeight) -> Iterator[Sign]:
     """
     level = weight.mean.level
     if level < 0.7 or level > 1.3:
-        yield Evidence(f"mean weight is {number(level)}", (weight.mean.name,), weight.mean.since_below(0.85) if level < 1 else weight.mean.since_above(1.15))
+        yield Evidence(
+            f"mean weight is {number(level)}",
+            (weight.mean.name,),
+            weight.mean.since_below(0.85) if level < 1 else weight.mean.since_above(1.15),
+        )
         if weight.smallest is not None and weight.smallest.level == 0.0:
             yield Evidence("the smallest is 0: samples are masked out", (weight.smallest.name,))

@@ -7,7 +7,19 @@ from collections.abc import Iterator
 from vario.instruments import Preference
 from vario.rules.base import Evidence, Severity, Sign, lower, number, raise_, rule
 
-@rule("PF103", "chosen-reward-falls", Severity.WARNING, holds=3, causes=("chosen and rejected too alike", "learning rate too high"), turns=(raise_("sft-weight", "holds the likelihood of chosen answers"), lower("learning-rate", "smaller steps"), raise_("preference-beta", "holds to the reference")))
+
+@rule(
+    "PF103",
+    "chosen-reward-falls",
+    Severity.WARNING,
+    holds=3,
+    causes=("chosen and rejected too alike", "learning rate too high"),
+    turns=(
+        raise_("sft-weight", "holds the likelihood of chosen answers"),
+        lower("learning-rate", "smaller steps"),
+        raise_("preference-beta", "holds to the reference"),
+    ),
+)
 def chosen_reward_falls(preference: Preference) -> Iterator[Sign]:
     """The likelihood of the chosen answers falls with that of the rejected ones.
 
@@ -28,8 +40,16 @@ def chosen_reward_falls(preference: Preference) -> Iterator[Sign]:
         taxonomy of public threads, dpo_both_drop (10 threads)
     """
     chosen, margin = preference.chosen, preference.margin
-    if chosen is None or chosen.points < 40 or not (chosen.falls() or (chosen.shape is not None and chosen.shape.word == "peaked")):
+    if (
+        chosen is None
+        or chosen.points < 40
+        or not (chosen.falls() or (chosen.shape is not None and chosen.shape.word == "peaked"))
+    ):
         return
     fall = chosen.start - chosen.level
     if fall > 0.34 * max(abs(margin.level), 1e-9) and fall > 0.3 and fall > 2.0 * chosen.noise_sd:
-        yield Evidence(f"the chosen reward fell from {number(chosen.start)} to {number(chosen.level)} at a margin of {number(margin.level)}", ("preference/chosen-reward", "preference/margin"), chosen.onset_of_move())
+        yield Evidence(
+            f"the chosen reward fell from {number(chosen.start)} to {number(chosen.level)} at a margin of {number(margin.level)}",
+            ("preference/chosen-reward", "preference/margin"),
+            chosen.onset_of_move(),
+        )

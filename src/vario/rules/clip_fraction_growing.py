@@ -7,7 +7,14 @@ from collections.abc import Iterator
 from vario.instruments import Clipping
 from vario.rules.base import Doubt, Evidence, Severity, Sign, lower, percent, rule
 
-@rule("CL103", "clip-fraction-growing", Severity.INFO, holds=3, turns=(lower("learning-rate", "smaller steps"), lower("epochs", "fewer updates per rollout")))
+
+@rule(
+    "CL103",
+    "clip-fraction-growing",
+    Severity.INFO,
+    holds=3,
+    turns=(lower("learning-rate", "smaller steps"), lower("epochs", "fewer updates per rollout")),
+)
 def clip_fraction_growing(clipping: Clipping) -> Iterator[Sign]:
     """The clipped share keeps growing.
 
@@ -27,6 +34,11 @@ def clip_fraction_growing(clipping: Clipping) -> Iterator[Sign]:
         seed texts of the project
     """
     total = clipping.total
-    if total.points >= 60 and total.rises() and total.level > 0.005 and total.level > 2.0 * max(total.level_at(int(total.steps[19]), 10), 1e-9):
+    if (
+        total.points >= 60
+        and total.rises()
+        and total.level > 0.005
+        and total.level > 2.0 * max(total.level_at(int(total.steps[19]), 10), 1e-9)
+    ):
         yield Doubt("a precursor")
         yield Evidence(f"the clipped share grew to {percent(total.level)}", (total.name,), total.onset_of_move())

@@ -20,7 +20,11 @@ HIGH_IN_REUSE = 0.02
     Severity.WARNING,
     holds=3,
     causes=("too many updates per rollout", "learning rate too high"),
-    turns=(lower("epochs", "fewer updates per rollout"), lower("minibatches", "fewer updates per rollout"), lower("learning-rate", "smaller steps")),
+    turns=(
+        lower("epochs", "fewer updates per rollout"),
+        lower("minibatches", "fewer updates per rollout"),
+        lower("learning-rate", "smaller steps"),
+    ),
 )
 def clip_fraction_high(clipping: Clipping, reward: Reward | None) -> Iterator[Sign]:
     """A large share of tokens is clipped.

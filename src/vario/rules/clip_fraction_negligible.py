@@ -9,7 +9,15 @@ import numpy as np
 from vario.instruments import Clipping
 from vario.rules.base import Evidence, Severity, Sign, number, raise_, rule
 
-@rule("CL106", "clip-fraction-negligible", Severity.INFO, holds=3, pedantic=True, turns=(raise_("learning-rate", "if KL hardly moves either", 2.0),))
+
+@rule(
+    "CL106",
+    "clip-fraction-negligible",
+    Severity.INFO,
+    holds=3,
+    pedantic=True,
+    turns=(raise_("learning-rate", "if KL hardly moves either", 2.0),),
+)
 def clip_fraction_negligible(clipping: Clipping) -> Iterator[Sign]:
     """Nothing is ever clipped although batches are reused.
 
@@ -31,4 +39,7 @@ def clip_fraction_negligible(clipping: Clipping) -> Iterator[Sign]:
     if clipping.updates is None or clipping.updates <= 1.0 or clipping.total.points < 40:
         return
     if float(np.max(clipping.total.values[-40:])) <= 0.0:
-        yield Evidence(f"no token was clipped over 40 points, with {number(clipping.updates)} updates per rollout", (clipping.total.name,))
+        yield Evidence(
+            f"no token was clipped over 40 points, with {number(clipping.updates)} updates per rollout",
+            (clipping.total.name,),
+        )

@@ -9,7 +9,15 @@ import numpy as np
 from vario.instruments import Clipping, Entropy
 from vario.rules.base import Evidence, Severity, Sign, percent, raise_, rule
 
-@rule("CL104", "clipping-one-sided-high", Severity.INFO, holds=3, pedantic=True, turns=(raise_("clip-high", "gives advantaged tokens room", 1.4),))
+
+@rule(
+    "CL104",
+    "clipping-one-sided-high",
+    Severity.INFO,
+    holds=3,
+    pedantic=True,
+    turns=(raise_("clip-high", "gives advantaged tokens room", 1.4),),
+)
 def clipping_one_sided_high(clipping: Clipping, entropy: Entropy | None) -> Iterator[Sign]:
     """Nearly all clipping is on the high side.
 
@@ -34,4 +42,6 @@ def clipping_one_sided_high(clipping: Clipping, entropy: Entropy | None) -> Iter
     if high > 0.002 and high > 5.0 * low:
         if entropy is not None and entropy.mean.falls():
             yield Evidence(f"entropy fell to {percent(entropy.share_left)} of its start", ("entropy/mean",))
-        yield Evidence(f"{percent(high)} of tokens clip high, {percent(low)} low", (clipping.high.name, clipping.low.name))
+        yield Evidence(
+            f"{percent(high)} of tokens clip high, {percent(low)} low", (clipping.high.name, clipping.low.name)
+        )

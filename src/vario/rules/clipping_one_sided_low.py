@@ -9,7 +9,15 @@ import numpy as np
 from vario.instruments import Clipping, Reward
 from vario.rules.base import Evidence, Severity, Sign, lower, percent, rule
 
-@rule("CL105", "clipping-one-sided-low", Severity.INFO, holds=3, pedantic=True, turns=(lower("learning-rate", "smaller steps away from what is punished"),))
+
+@rule(
+    "CL105",
+    "clipping-one-sided-low",
+    Severity.INFO,
+    holds=3,
+    pedantic=True,
+    turns=(lower("learning-rate", "smaller steps away from what is punished"),),
+)
 def clipping_one_sided_low(clipping: Clipping, reward: Reward | None) -> Iterator[Sign]:
     """Nearly all clipping is on the low side.
 
@@ -32,4 +40,6 @@ def clipping_one_sided_low(clipping: Clipping, reward: Reward | None) -> Iterato
         return
     low, high = (float(np.mean(r.values[-20:])) for r in (clipping.low, clipping.high))
     if low > 0.002 and low > 5.0 * high and not (reward is not None and reward.rises()):
-        yield Evidence(f"{percent(low)} of tokens clip low, {percent(high)} high", (clipping.low.name, clipping.high.name))
+        yield Evidence(
+            f"{percent(low)} of tokens clip low, {percent(high)} high", (clipping.low.name, clipping.high.name)
+        )

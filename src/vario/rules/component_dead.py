@@ -44,4 +44,8 @@ def component_dead(components: Components, reward: Reward) -> Iterator[Sign]:
             continue
         if float(reading.values[-LEAST:].max()) > 1e-9:
             continue
-        yield Evidence(f"{name} is exactly 0 since step {zero_from} ({reading.points_since(zero_from)} steps)", (reading.name,), zero_from)
+        yield Evidence(
+            f"{name} is exactly 0 since step {zero_from} ({reading.points_since(zero_from)} steps)",
+            (reading.name,),
+            zero_from,
+        )

@@ -5,9 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vario.instruments import Components, Reward
-from vario.rules.base import Evidence, Severity, Sign, lower, number, percent, rule, set_
+from vario.rules.base import Evidence, Severity, Sign, number, percent, rule, set_
 
-@rule("RW111", "component-dominates", Severity.INFO, holds=3, turns=(set_("component-weight", None, "lower the weight of the one that takes the gain, or make it a gate"),))
+
+@rule(
+    "RW111",
+    "component-dominates",
+    Severity.INFO,
+    holds=3,
+    turns=(set_("component-weight", None, "lower the weight of the one that takes the gain, or make it a gate"),),
+)
 def component_dominates(components: Components, reward: Reward) -> Iterator[Sign]:
     """One reward function takes nearly all of the gain.
 

@@ -7,13 +7,18 @@ from collections.abc import Iterator
 from vario.instruments import Components, Reward
 from vario.rules.base import Evidence, Severity, Sign, number, raise_, rule, set_
 
+
 @rule(
     "RW112",
     "component-falls-while-total-rises",
     Severity.WARNING,
     holds=3,
     causes=("two reward functions pull apart", "a cheap component is exploited at the cost of a dear one"),
-    turns=(set_("component-weight", None, "raise the weight of the one that falls, or make it a gate"), raise_("kl-coef", "limits the exploitation")),
+    explains=("component-dominates",),
+    turns=(
+        set_("component-weight", None, "raise the weight of the one that falls, or make it a gate"),
+        raise_("kl-coef", "limits the exploitation"),
+    ),
 )
 def component_falls_while_total_rises(components: Components, reward: Reward) -> Iterator[Sign]:
     """The total rises while one of the reward functions falls.

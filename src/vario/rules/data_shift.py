@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from vario.instruments import Entropy, Length, Reward, Record
+from vario.instruments import Entropy, Length, Record, Reward
 from vario.rules.base import Evidence, Severity, Sign, number, rule
+
 
 @rule(
     "RU109",
@@ -16,7 +17,24 @@ from vario.rules.base import Evidence, Severity, Sign, number, rule
     holds=1,
     lasting=True,
     causes=("the data order or mixture changed there", "a curriculum stage began"),
-    explains=("reward-collapsed", "length-jumped", "entropy-spike", "reward-peaked-then-declined", "length-growing", "length-shrinking", "signal-dropped-suddenly", "entropy-exploding", "kl-spike", "step-time-jumped", "loss-discontinuity", "gradient-spike", "truncation-high", "kl-rises-without-reward", "kl-rises-while-reward-falls", "few-groups-carry-signal"),
+    explains=(
+        "reward-collapsed",
+        "length-jumped",
+        "entropy-spike",
+        "reward-peaked-then-declined",
+        "length-growing",
+        "length-shrinking",
+        "signal-dropped-suddenly",
+        "entropy-exploding",
+        "kl-spike",
+        "step-time-jumped",
+        "loss-discontinuity",
+        "gradient-spike",
+        "truncation-high",
+        "kl-rises-without-reward",
+        "kl-rises-while-reward-falls",
+        "few-groups-carry-signal",
+    ),
 )
 def data_shift(reward: Reward, length: Length | None, entropy: Entropy | None, record: Record) -> Iterator[Sign]:
     """Reward, length and entropy jump together at one step: the prompts changed.
@@ -45,7 +63,10 @@ def data_shift(reward: Reward, length: Length | None, entropy: Entropy | None, r
         if any(abs(shift.step - s) <= 3 for s in seams):
             continue
         together = []
-        for name, reading in (("length/mean", length.mean if length else None), ("entropy/mean", entropy.mean if entropy else None)):
+        for name, reading in (
+            ("length/mean", length.mean if length else None),
+            ("entropy/mean", entropy.mean if entropy else None),
+        ):
             near = [s for s in reading.shifts if abs(s.step - shift.step) <= 6] if reading is not None else []
             if near:
                 together.append((name, near[0]))
@@ -54,7 +75,11 @@ def data_shift(reward: Reward, length: Length | None, entropy: Entropy | None, r
         later = reward.total.values[int(np.searchsorted(reward.total.steps, shift.seen)) :]
         if not shift.up and later.size >= 20 and float(np.median(later[-10:])) < shift.after - reward.total.noise_sd:
             continue
-        yield Evidence(f"reward/mean went from {number(shift.before)} to {number(shift.after)} at step {shift.step}", ("reward/mean",), shift.step)
+        yield Evidence(
+            f"reward/mean went from {number(shift.before)} to {number(shift.after)} at step {shift.step}",
+            ("reward/mean",),
+            shift.step,
+        )
         for name, other in together:
             yield Evidence(f"{name} went from {number(other.before)} to {number(other.after)} there", (name,))
         return

@@ -143,7 +143,9 @@ def judge(run: Run, *, replay: bool = True, rules: Sequence[Rule] = RULES) -> Ju
                     gone = current.pop(rule.name)
                     gone.until = step
                     passed[rule.name] = gone
-    kept = list(current.values()) + [i for n, i in passed.items() if n not in current and i.rule.severity > Severity.INFO]
+    kept = list(current.values()) + [
+        i for n, i in passed.items() if n not in current and i.rule.severity > Severity.INFO
+    ]
     return Judgement(look, fold(kept, run, look.step), outcomes)
 
 
@@ -154,7 +156,9 @@ def fold(incidents: list[Incident], run: Run, now: int) -> tuple[Incident, ...]:
     order = {r.name: i for i, r in enumerate(RULES)}
     top = sorted(incidents, key=lambda i: order.get(i.rule.name, 999))
     taken: set[int] = set()
-    causes = sorted((i for i in top if i.rule.explains and i.until is None), key=lambda i: (-i.severity, -len(i.rule.explains)))
+    causes = sorted(
+        (i for i in top if i.rule.explains and i.until is None), key=lambda i: (-i.severity, -len(i.rule.explains))
+    )
     for cause in causes:
         if id(cause) in taken:
             continue
@@ -163,12 +167,19 @@ def fold(incidents: list[Incident], run: Run, now: int) -> tuple[Incident, ...]:
                 continue
             if cause.rule.name in other.rule.explains and len(other.rule.explains) > len(cause.rule.explains):
                 continue
-            if cause.since is not None and other.since is not None and other.since < cause.since - slack and other.until is None:
+            if (
+                cause.since is not None
+                and other.since is not None
+                and other.since < cause.since - slack
+                and other.until is None
+            ):
                 continue
             taken.add(id(other))
             cause.symptoms.append(other)
             cause.symptoms += other.symptoms
             other.symptoms = []
     remaining = [i for i in top if id(i) not in taken]
-    remaining.sort(key=lambda i: (-i.severity, i.until is not None, -CONFIDENCE.index(i.confidence), order.get(i.rule.name, 999)))
+    remaining.sort(
+        key=lambda i: (-i.severity, i.until is not None, -CONFIDENCE.index(i.confidence), order.get(i.rule.name, 999))
+    )
     return tuple(remaining)

@@ -7,14 +7,23 @@ from collections.abc import Iterator
 from vario.instruments import EngineGap
 from vario.rules.base import Evidence, Severity, Sign, lower, number, rule, set_
 
+
 @rule(
     "OP101",
     "engine-mismatch",
     Severity.WARNING,
     holds=2,
-    causes=("stale weights in the sampler", "other numerics in the engine", "sampling settings that change log-probabilities"),
-    turns=(lower("staleness-bound", "fresher samples"), set_("recompute-logprob", True, "score the samples with the trainer's own numerics"), set_("behaviour-weight-cap", 2.0, "bounds what mismatched tokens can do")),
-    explains=("behaviour-weight-off-one",),
+    causes=(
+        "stale weights in the sampler",
+        "other numerics in the engine",
+        "sampling settings that change log-probabilities",
+    ),
+    turns=(
+        lower("staleness-bound", "fresher samples"),
+        set_("recompute-logprob", True, "score the samples with the trainer's own numerics"),
+        set_("behaviour-weight-cap", 2.0, "bounds what mismatched tokens can do"),
+    ),
+    explains=("behaviour-weight-off-one", "rollouts-too-stale"),
 )
 def engine_mismatch(gap: EngineGap) -> Iterator[Sign]:
     """Trainer and sampler disagree on the probability of the same tokens.
@@ -37,7 +46,11 @@ def engine_mismatch(gap: EngineGap) -> Iterator[Sign]:
     reading = gap.gap
     early = reading.level_at(int(reading.steps[min(4, reading.points - 1)]))
     if reading.level > 0.05 or (reading.level > 0.02 and reading.level > 10.0 * max(early, 1e-9)):
-        yield Evidence(f"mean gap is {number(reading.level)} nats a token (first steps {number(float(reading.values[0]))})", (reading.name,), reading.since_above(0.02))
+        yield Evidence(
+            f"mean gap is {number(reading.level)} nats a token (first steps {number(float(reading.values[0]))})",
+            (reading.name,),
+            reading.since_above(0.02),
+        )
         if gap.largest is not None:
             yield Evidence(f"the largest is {number(gap.largest.level)}", (gap.largest.name,))
         if reading.rises():

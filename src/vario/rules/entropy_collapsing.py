@@ -8,6 +8,8 @@ from vario.instruments import Entropy, Reward
 from vario.rules.base import Doubt, Evidence, Excluded, Severity, Sign, lower, number, percent, raise_, rule
 
 LEFT = 0.25
+SOLVED = 0.88
+"""Share of the ceiling from which certainty is what one wants."""
 """Share of the starting entropy under which a fall is a collapse if reward is left on the table."""
 
 
@@ -57,12 +59,23 @@ def entropy_collapsing(entropy: Entropy, reward: Reward | None) -> Iterator[Sign
             if total.level >= total.high - 2.0 * max(total.noise_sd, 0.02 * abs(total.high)):
                 return
             yield Doubt("the ceiling of the reward is not known")
-        elif share >= 0.88 or total.points < 30:
+        elif share >= SOLVED or total.points < 30:
             return
         late = total.late
         if share is not None and late is not None and late.rises(0.05):
             return
         if total.shape is not None and total.shape.word in ("rising", "slowing", "jumped"):
             return
-        yield Excluded(f"not a solved task: reward/mean at {number(total.level)}" + (f", {percent(share)} of its ceiling" if share is not None else ""))
-    yield Evidence(f"entropy fell from {number(mean.start)} to {number(mean.level)} nats/token: {percent(entropy.share_left)} is left", ("entropy/mean",), since)
+        if reward.ceiling is not None and reward.floor is not None:
+            # a healthy fall of entropy turns into this only where reward is left on the table
+            table = total.since_below(reward.floor + SOLVED * (reward.ceiling - reward.floor))
+            since = max(since, table) if table is not None else since
+        yield Excluded(
+            f"not a solved task: reward/mean at {number(total.level)}"
+            + (f", {percent(share)} of its ceiling" if share is not None else "")
+        )
+    yield Evidence(
+        f"entropy fell from {number(mean.start)} to {number(mean.level)} nats/token: {percent(entropy.share_left)} is left",
+        ("entropy/mean",),
+        since,
+    )

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from vario.instruments import Entropy
 from vario.rules.base import Evidence, Severity, Sign, number, rule
 
+
 @rule("EN103", "entropy-spike", Severity.INFO, holds=1, lasting=True)
 def entropy_spike(entropy: Entropy) -> Iterator[Sign]:
     """Entropy jumped for a step or two and came back.
@@ -28,4 +29,6 @@ def entropy_spike(entropy: Entropy) -> Iterator[Sign]:
     """
     if entropy.mean.spikes:
         step, value, local = entropy.mean.spikes[0]
-        yield Evidence(f"entropy spiked to {number(value)} at step {step}, {number(local)} is usual", ("entropy/mean",), step)
+        yield Evidence(
+            f"entropy spiked to {number(value)} at step {step}, {number(local)} is usual", ("entropy/mean",), step
+        )

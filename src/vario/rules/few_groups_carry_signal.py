@@ -7,12 +7,16 @@ from collections.abc import Iterator
 from vario.instruments import Reward, Signal
 from vario.rules.base import Evidence, Severity, Sign, percent, raise_, rule, set_
 
+
 @rule(
     "SG104",
     "few-groups-carry-signal",
     Severity.INFO,
     holds=3,
-    turns=(raise_("group-size", "more tries per prompt: more groups with spread"), set_("dynamic-filter", True, "resample tied groups")),
+    turns=(
+        raise_("group-size", "more tries per prompt: more groups with spread"),
+        set_("dynamic-filter", True, "resample tied groups"),
+    ),
 )
 def few_groups_carry_signal(signal: Signal, reward: Reward) -> Iterator[Sign]:
     """Less than half of the groups have any spread.

@@ -7,7 +7,14 @@ from collections.abc import Iterator
 from vario.instruments import Gradient
 from vario.rules.base import Evidence, Severity, Sign, lower, number, rule
 
-@rule("GR104", "gradient-growing", Severity.INFO, holds=3, turns=(lower("learning-rate", "if spikes follow"), lower("max-grad-norm", "bounds single batches")))
+
+@rule(
+    "GR104",
+    "gradient-growing",
+    Severity.INFO,
+    holds=3,
+    turns=(lower("learning-rate", "if spikes follow"), lower("max-grad-norm", "bounds single batches")),
+)
 def gradient_growing(gradient: Gradient) -> Iterator[Sign]:
     """The gradient norm keeps growing.
 
@@ -28,4 +35,8 @@ def gradient_growing(gradient: Gradient) -> Iterator[Sign]:
     """
     norm = gradient.norm
     if norm.points >= 60 and norm.rises() and norm.level > 3.0 * norm.start:
-        yield Evidence(f"gradient/norm grew from {number(norm.start)} to {number(norm.level)}", ("gradient/norm",), norm.onset_of_move())
+        yield Evidence(
+            f"gradient/norm grew from {number(norm.start)} to {number(norm.level)}",
+            ("gradient/norm",),
+            norm.onset_of_move(),
+        )

@@ -7,7 +7,15 @@ from collections.abc import Iterator
 from vario.instruments import Gradient
 from vario.rules.base import Evidence, Severity, Sign, lower, number, rule
 
-@rule("GR102", "gradient-spike", Severity.INFO, holds=1, lasting=True, turns=(lower("max-grad-norm", "bounds what one batch can do"),))
+
+@rule(
+    "GR102",
+    "gradient-spike",
+    Severity.INFO,
+    holds=1,
+    lasting=True,
+    turns=(lower("max-grad-norm", "bounds what one batch can do"),),
+)
 def gradient_spike(gradient: Gradient) -> Iterator[Sign]:
     """The gradient norm jumped for a step or two and came back.
 
@@ -30,6 +38,10 @@ def gradient_spike(gradient: Gradient) -> Iterator[Sign]:
     if not spikes:
         return
     step, value, local = max(spikes, key=lambda s: s[1])
-    yield Evidence(f"gradient/norm spiked {len(spikes)} times, highest at step {step}: {number(value)} where {number(local)} is usual", ("gradient/norm",), spikes[0][0])
+    yield Evidence(
+        f"gradient/norm spiked {len(spikes)} times, highest at step {step}: {number(value)} where {number(local)} is usual",
+        ("gradient/norm",),
+        spikes[0][0],
+    )
     if gradient.clip_at is not None:
         yield Evidence(f"logged before clipping at {number(gradient.clip_at)}", ("gradient/norm",))

@@ -7,7 +7,14 @@ from collections.abc import Iterator
 from vario.instruments import Gradient, Reward
 from vario.rules.base import Evidence, Severity, Sign, number, rule
 
-@rule("GR103", "gradient-vanished", Severity.WARNING, holds=2, causes=("no advantage: all groups tied", "weights of zero", "a cut gradient path"))
+
+@rule(
+    "GR103",
+    "gradient-vanished",
+    Severity.WARNING,
+    holds=2,
+    causes=("no advantage: all groups tied", "weights of zero", "a cut gradient path"),
+)
 def gradient_vanished(gradient: Gradient, reward: Reward | None) -> Iterator[Sign]:
     """The gradient is zero, or a thousandth of what it was.
 
@@ -27,11 +34,17 @@ def gradient_vanished(gradient: Gradient, reward: Reward | None) -> Iterator[Sig
         taxonomy of public threads, zero_advantage and no_gradient_bug
     """
     norm = gradient.norm
-    if norm.points < 10 or (reward is not None and reward.share_of_ceiling is not None and reward.share_of_ceiling > 0.9):
+    if norm.points < 10 or (
+        reward is not None and reward.share_of_ceiling is not None and reward.share_of_ceiling > 0.9
+    ):
         return
     if reward is not None and reward.ceiling is None and reward.total.level >= 0.98 * reward.total.high > 0.4:
         return
     bound = max(1e-3 * norm.start, 1e-12)
     since = norm.since_below(bound)
     if since is not None and norm.points_since(since) >= 10:
-        yield Evidence(f"gradient/norm is {number(norm.level)} since step {since} (at the start {number(norm.start)})", ("gradient/norm",), since)
+        yield Evidence(
+            f"gradient/norm is {number(norm.level)} since step {since} (at the start {number(norm.start)})",
+            ("gradient/norm",),
+            since,
+        )

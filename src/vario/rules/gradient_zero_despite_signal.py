@@ -7,7 +7,14 @@ from collections.abc import Iterator
 from vario.instruments import Gradient, Signal
 from vario.rules.base import Evidence, Severity, Sign, percent, rule
 
-@rule("SG105", "gradient-zero-despite-signal", Severity.CRITICAL, holds=2, causes=("frozen or detached parameters", "a sharding or engine bug", "weights that never reach the loss"))
+
+@rule(
+    "SG105",
+    "gradient-zero-despite-signal",
+    Severity.CRITICAL,
+    holds=2,
+    causes=("frozen or detached parameters", "a sharding or engine bug", "weights that never reach the loss"),
+)
 def gradient_zero_despite_signal(signal: Signal, gradient: Gradient) -> Iterator[Sign]:
     """Groups differ, yet the gradient is exactly zero.
 
@@ -33,4 +40,8 @@ def gradient_zero_despite_signal(signal: Signal, gradient: Gradient) -> Iterator
         return
     since = gradient.norm.since_below(1e-12)
     if since is not None and gradient.norm.points_since(since) >= 10:
-        yield Evidence(f"gradient/norm is exactly 0 since step {since} while only {percent(dead or 0.0)} of the groups are tied", ("gradient/norm", signal.reading.name), since)
+        yield Evidence(
+            f"gradient/norm is exactly 0 since step {since} while only {percent(dead or 0.0)} of the groups are tied",
+            ("gradient/norm", signal.reading.name),
+            since,
+        )

@@ -32,5 +32,7 @@ def instrument_missing(record: Record) -> Iterator[Sign]:
     if record.rows < LONG or record.find("reward/mean") is None:
         return
     for name in ("kl/reference", "eval/score/mean", "entropy/mean"):
-        if record.find(name) is None and not (name == "kl/reference" and record.find("kl/reference/sequence") is not None):
+        if record.find(name) is None and not (
+            name == "kl/reference" and record.find("kl/reference/sequence") is not None
+        ):
             yield Evidence(f"{name} is not logged", (name,))

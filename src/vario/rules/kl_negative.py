@@ -7,7 +7,18 @@ from collections.abc import Iterator
 from vario.instruments import Kl
 from vario.rules.base import Evidence, Severity, Sign, number, rule
 
-@rule("KL107", "kl-negative", Severity.WARNING, holds=3, causes=("samples do not come from the policy that is scored", "padding or end-of-sequence masking", "sampling settings that are not pure"))
+
+@rule(
+    "KL107",
+    "kl-negative",
+    Severity.WARNING,
+    holds=3,
+    causes=(
+        "samples do not come from the policy that is scored",
+        "padding or end-of-sequence masking",
+        "sampling settings that are not pure",
+    ),
+)
 def kl_negative(kl: Kl) -> Iterator[Sign]:
     """The KL estimate is negative and stays so.
 
@@ -32,4 +43,8 @@ def kl_negative(kl: Kl) -> Iterator[Sign]:
     tail = reference.values[-20:]
     se = max(float(tail.std()), reference.noise_sd) / 20**0.5 * 2.0
     if float(tail.mean()) < -3.0 * se and float(tail.mean()) < -1e-4:
-        yield Evidence(f"kl averages {number(float(tail.mean()))} {kl.unit} over the last 20 points", (reference.name,), reference.since_below(0.0))
+        yield Evidence(
+            f"kl averages {number(float(tail.mean()))} {kl.unit} over the last 20 points",
+            (reference.name,),
+            reference.since_below(0.0),
+        )

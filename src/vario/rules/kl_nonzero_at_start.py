@@ -9,7 +9,19 @@ import numpy as np
 from vario.instruments import Kl, Record
 from vario.rules.base import Evidence, Severity, Sign, number, rule
 
-@rule("KL108", "kl-nonzero-at-start", Severity.WARNING, holds=1, lasting=True, causes=("another reference than the start model", "an adapter on top of a tuned model", "another chat template or mask"))
+
+@rule(
+    "KL108",
+    "kl-nonzero-at-start",
+    Severity.WARNING,
+    holds=1,
+    lasting=True,
+    causes=(
+        "another reference than the start model",
+        "an adapter on top of a tuned model",
+        "another chat template or mask",
+    ),
+)
 def kl_nonzero_at_start(kl: Kl, record: Record) -> Iterator[Sign]:
     """KL is large at the very first step, before any update.
 
@@ -34,4 +46,8 @@ def kl_nonzero_at_start(kl: Kl, record: Record) -> Iterator[Sign]:
         return
     first = float(reference.values[0])
     if first > bound and first > 0.5 * float(np.median(reference.values[:5])):
-        yield Evidence(f"kl is {number(first)} {kl.unit} at step {int(reference.steps[0])}", (reference.name,), int(reference.steps[0]))
+        yield Evidence(
+            f"kl is {number(first)} {kl.unit} at step {int(reference.steps[0])}",
+            (reference.name,),
+            int(reference.steps[0]),
+        )

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from vario.instruments import Reward, Record
+from vario.instruments import Record, Reward
 from vario.rules.base import Evidence, Severity, Sign, lower, number, rule
 
-@rule("KL109", "kl-penalty-outweighs-reward", Severity.WARNING, holds=3, turns=(lower("kl-coef", "the penalty is larger than what the score can gain"),))
+
+@rule(
+    "KL109",
+    "kl-penalty-outweighs-reward",
+    Severity.WARNING,
+    holds=3,
+    turns=(lower("kl-coef", "the penalty is larger than what the score can gain"),),
+)
 def kl_penalty_outweighs_reward(record: Record, reward: Reward) -> Iterator[Sign]:
     """The KL penalty is larger than the score itself.
 
@@ -31,4 +38,8 @@ def kl_penalty_outweighs_reward(record: Record, reward: Reward) -> Iterator[Sign
         return
     span = max(reward.total.high - reward.total.low, abs(reward.total.high))
     if -penalty.level > span > 0.0:
-        yield Evidence(f"the penalty costs {number(-penalty.level)}, the score spans {number(span)}", ("reward/kl-penalty/mean", "reward/mean"), penalty.since_below(-span))
+        yield Evidence(
+            f"the penalty costs {number(-penalty.level)}, the score spans {number(span)}",
+            ("reward/kl-penalty/mean", "reward/mean"),
+            penalty.since_below(-span),
+        )

@@ -7,13 +7,18 @@ from collections.abc import Iterator
 from vario.instruments import Kl, Reward
 from vario.rules.base import Doubt, Evidence, Severity, Sign, lower, number, raise_, rule
 
+
 @rule(
     "KL104",
     "kl-pinned-near-zero",
     Severity.WARNING,
     holds=3,
     causes=("KL coefficient so large that it outweighs the reward", "learning rate too low"),
-    turns=(lower("kl-coef", "lets the policy move", 0.1), raise_("learning-rate", "if the coefficient is small already", 3.0)),
+    explains=("reward-never-rises", "reward-is-noise"),
+    turns=(
+        lower("kl-coef", "lets the policy move", 0.1),
+        raise_("learning-rate", "if the coefficient is small already", 3.0),
+    ),
 )
 def kl_pinned_near_zero(kl: Kl, reward: Reward) -> Iterator[Sign]:
     """The policy does not leave its reference and the reward does not rise.

@@ -4,15 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from vario.instruments import Kl, Reward, Record
+from vario.instruments import Kl, Record, Reward
 from vario.rules.base import Evidence, Severity, Sign, number, rule
 
-@rule("KL106", "kl-reset", Severity.WARNING, holds=1, lasting=True, causes=("the reference was replaced by the current policy", "resumed with another reference"))
+ABRUPT_ROWS = 12
+LEFT = 0.2
+
+
+@rule(
+    "KL106",
+    "kl-reset",
+    Severity.WARNING,
+    holds=1,
+    lasting=True,
+    causes=("the reference was replaced by the current policy", "resumed with another reference"),
+)
 def kl_reset(kl: Kl, reward: Reward | None, record: Record) -> Iterator[Sign]:
     """KL fell towards zero from one step to the next, though the policy did not move back.
 
     What it shows:
-        A level shift of KL down to less than a third, with reward and entropy undisturbed.
+        A level shift of KL down to less than a fifth within a dozen rows, with reward and entropy undisturbed.
     Why it matters:
         From here on drift is measured from another place: the KL budget starts anew, unseen.
     Evidence:
@@ -28,11 +39,17 @@ def kl_reset(kl: Kl, reward: Reward | None, record: Record) -> Iterator[Sign]:
     """
     entropy = record.find("entropy/mean")
     for shift in kl.reference.shifts:
-        if shift.up or shift.after > 0.34 * shift.before or kl.still:
+        if shift.up or shift.after > LEFT * shift.before or kl.still:
+            continue
+        if kl.reference.points_since(shift.step) - kl.reference.points_since(shift.seen) > ABRUPT_ROWS:
             continue
         calm = True
         for other in (reward.total if reward else None, entropy):
             if other is not None and any(abs(s.step - shift.step) <= 6 for s in other.shifts):
                 calm = False
         if calm:
-            yield Evidence(f"kl fell from {number(shift.before)} to {number(shift.after)} at step {shift.step}; reward and entropy did not move", (kl.reference.name,), shift.step)
+            yield Evidence(
+                f"kl fell from {number(shift.before)} to {number(shift.after)} at step {shift.step}; reward and entropy did not move",
+                (kl.reference.name,),
+                shift.step,
+            )

@@ -9,13 +9,37 @@ import numpy as np
 from vario.instruments import Kl, Reward
 from vario.rules.base import Evidence, Severity, Sign, lower, number, raise_, rule
 
+
 @rule(
     "KL102",
     "kl-rises-while-reward-falls",
     Severity.CRITICAL,
     holds=3,
     causes=("learning rate too high", "over-optimisation", "sampler and trainer disagree"),
-    turns=(lower("learning-rate", "the steps are too large"), raise_("kl-coef", "holds the policy nearer to where the reward was")),
+    explains=(
+        "reward-collapsed",
+        "reward-peaked-then-declined",
+        "kl-runaway",
+        "length-shrinking",
+        "kl-penalty-outweighs-reward",
+        "clip-fraction-high",
+        "kl-spike",
+        "length-jumped",
+        "gradient-spike",
+        "gradient-growing",
+        "entropy-exploding",
+        "component-dead",
+        "signal-collapsed-unsolved",
+        "few-groups-carry-signal",
+        "truncation-high",
+        "entropy-collapsing",
+        "signal-dropped-suddenly",
+        "ratio-far-from-one",
+    ),
+    turns=(
+        lower("learning-rate", "the steps are too large"),
+        raise_("kl-coef", "holds the policy nearer to where the reward was"),
+    ),
 )
 def kl_rises_while_reward_falls(kl: Kl, reward: Reward) -> Iterator[Sign]:
     """The policy drifts away and gets worse for it.
@@ -38,7 +62,11 @@ def kl_rises_while_reward_falls(kl: Kl, reward: Reward) -> Iterator[Sign]:
     total, reference = reward.total, kl.reference
     if total.points < 40 or kl.still or total.shape is None:
         return
-    if not (total.falls() or total.shape.word == "peaked") or reward.lost() < 0.2 or total.high - total.level < 2.0 * total.noise_sd:
+    if (
+        not (total.falls() or total.shape.word == "peaked")
+        or reward.lost() < 0.2
+        or total.high - total.level < 2.0 * total.noise_sd
+    ):
         return
     best = int(total.steps[int(np.argmax(np.convolve(total.values, np.ones(5) / 5.0, mode="same")))])
     then, now = reference.level_at(best), reference.level

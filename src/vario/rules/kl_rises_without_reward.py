@@ -7,13 +7,17 @@ from collections.abc import Iterator
 from vario.instruments import Kl, Reward
 from vario.rules.base import Doubt, Evidence, Severity, Sign, lower, number, raise_, rule
 
+
 @rule(
     "KL101",
     "kl-rises-without-reward",
     Severity.WARNING,
     holds=3,
     causes=("learning rate too high for what the reward can teach", "reward is noise", "too many updates per batch"),
-    turns=(lower("learning-rate", "each step moves the policy more than the reward can pay for"), raise_("kl-coef", "makes further drift cost something")),
+    turns=(
+        lower("learning-rate", "each step moves the policy more than the reward can pay for"),
+        raise_("kl-coef", "makes further drift cost something"),
+    ),
 )
 def kl_rises_without_reward(kl: Kl, reward: Reward) -> Iterator[Sign]:
     """The policy leaves its reference and the reward does not answer.
@@ -38,9 +42,19 @@ def kl_rises_without_reward(kl: Kl, reward: Reward) -> Iterator[Sign]:
         return
     if reward.share_of_ceiling is not None and reward.share_of_ceiling > 0.85:
         return
-    never = total.flat() and not total.constant and reference.level > 4.0 * max(reference.start, 1e-12) and reference.level > 0.02 * (1.0 if kl.unit == "nats/token" else 50.0)
+    never = (
+        total.flat()
+        and not total.constant
+        and reference.level > 4.0 * max(reference.start, 1e-12)
+        and reference.level > 0.02 * (1.0 if kl.unit == "nats/token" else 50.0)
+    )
     late = total.late
-    stands = late is not None and not late.rises(0.1) and not late.falls(0.05) and late.high * late.points < max(total.noise_sd, 0.05 * abs(total.level))
+    stands = (
+        late is not None
+        and not late.rises(0.1)
+        and not late.falls(0.05)
+        and late.high * late.points < max(total.noise_sd, 0.05 * abs(total.level))
+    )
     if never and total.points >= 100:
         since = reference.onset_of_move()
     elif kl.rises_late() and stands and reference.late is not None and reference.late.change > 0.35 * reference.level:
@@ -48,5 +62,9 @@ def kl_rises_without_reward(kl: Kl, reward: Reward) -> Iterator[Sign]:
         yield Doubt("the reward rose earlier in the run")
     else:
         return
-    yield Evidence(f"kl rose from {number(reference.level_at(since))} at step {since} to {number(reference.level)} {kl.unit}", (reference.name,), since)
+    yield Evidence(
+        f"kl rose from {number(reference.level_at(since))} at step {since} to {number(reference.level)} {kl.unit}",
+        (reference.name,),
+        since,
+    )
     yield Evidence(f"reward/mean stays near {number(total.level)} over the same steps", ("reward/mean",), since)

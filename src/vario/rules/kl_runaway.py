@@ -16,7 +16,26 @@ GROWTH = 30.0
     Severity.CRITICAL,
     holds=2,
     causes=("learning rate far too high", "KL coefficient too small to matter", "numerical trouble in the reference"),
-    turns=(lower("learning-rate", "the first thing to try", 0.1), raise_("kl-coef", "only delays, if the learning rate is the cause")),
+    explains=(
+        "reward-collapsed",
+        "reward-never-rises",
+        "reward-is-noise",
+        "signal-collapsed-unsolved",
+        "component-dead",
+        "few-groups-carry-signal",
+        "kl-spike",
+        "gradient-vanished",
+        "truncation-high",
+        "length-jumped",
+        "gradient-spike",
+        "entropy-exploding",
+        "kl-nonzero-at-start",
+        "mode-collapse",
+    ),
+    turns=(
+        lower("learning-rate", "the first thing to try", 0.1),
+        raise_("kl-coef", "only delays, if the learning rate is the cause"),
+    ),
 )
 def kl_runaway(kl: Kl, reward: Reward | None) -> Iterator[Sign]:
     """KL has grown out of all proportion and nothing was gained for it.
@@ -46,7 +65,9 @@ def kl_runaway(kl: Kl, reward: Reward | None) -> Iterator[Sign]:
     if gained or (reward is not None and reward.share_of_ceiling is not None and reward.share_of_ceiling > 0.85):
         return
     large = kl.large
-    if not large and (now < GROWTH * early or now < 0.1 * (1.0 if kl.unit == "nats/token" else 60.0) or reference.points < 40):
+    if not large and (
+        now < GROWTH * early or now < 0.1 * (1.0 if kl.unit == "nats/token" else 60.0) or reference.points < 40
+    ):
         return
     if reference.late is not None and reference.points >= 48 and not large and not kl.rises_late():
         return
@@ -56,4 +77,6 @@ def kl_runaway(kl: Kl, reward: Reward | None) -> Iterator[Sign]:
         return
     yield Evidence(f"kl is {number(now)} {kl.unit} (in the first steps {number(early)})", (reference.name,), since)
     if reward is not None:
-        yield Evidence(f"reward/mean is {number(reward.total.level)}, it began at {number(reward.total.start)}", ("reward/mean",))
+        yield Evidence(
+            f"reward/mean is {number(reward.total.level)}, it began at {number(reward.total.start)}", ("reward/mean",)
+        )

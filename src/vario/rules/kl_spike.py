@@ -7,7 +7,15 @@ from collections.abc import Iterator
 from vario.instruments import Kl
 from vario.rules.base import Evidence, Severity, Sign, lower, number, rule
 
-@rule("KL105", "kl-spike", Severity.INFO, holds=1, lasting=True, turns=(lower("max-grad-norm", "bounds what one batch can do"),))
+
+@rule(
+    "KL105",
+    "kl-spike",
+    Severity.INFO,
+    holds=1,
+    lasting=True,
+    turns=(lower("max-grad-norm", "bounds what one batch can do"),),
+)
 def kl_spike(kl: Kl) -> Iterator[Sign]:
     """KL jumped for a step or two and came back.
 
@@ -30,4 +38,8 @@ def kl_spike(kl: Kl) -> Iterator[Sign]:
     spikes = kl.reference.spikes
     if spikes:
         step, value, local = max(spikes, key=lambda s: s[1] / max(s[2], 1e-12))
-        yield Evidence(f"kl spiked {len(spikes)} times, highest at step {step}: {number(value)} where {number(local)} is usual", (kl.reference.name,), spikes[0][0])
+        yield Evidence(
+            f"kl spiked {len(spikes)} times, highest at step {step}: {number(value)} where {number(local)} is usual",
+            (kl.reference.name,),
+            spikes[0][0],
+        )

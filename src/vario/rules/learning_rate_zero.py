@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from vario.instruments import LearningRate, Record
+from vario.instruments import LearningRate
 from vario.rules.base import Evidence, Severity, Sign, lower, rule, set_
 
-@rule("GR105", "learning-rate-zero", Severity.CRITICAL, holds=2, causes=("the scheduler reached its end", "warm-up longer than the run"), turns=(set_("learning-rate", None, "check scheduler, max_steps and warm-up"), lower("warmup", "if it never ends")), explains=("policy-does-not-move", "reward-never-rises", "kl-pinned-near-zero"))
-def learning_rate_zero(rate: LearningRate, record: Record) -> Iterator[Sign]:
+
+@rule(
+    "GR105",
+    "learning-rate-zero",
+    Severity.CRITICAL,
+    holds=2,
+    causes=("the scheduler reached its end", "warm-up longer than the run"),
+    turns=(set_("learning-rate", None, "check scheduler, max_steps and warm-up"), lower("warmup", "if it never ends")),
+    explains=("policy-does-not-move", "reward-never-rises", "kl-pinned-near-zero"),
+)
+def learning_rate_zero(rate: LearningRate) -> Iterator[Sign]:
     """The learning rate is exactly zero while training goes on.
 
     What it shows:
@@ -29,4 +38,6 @@ def learning_rate_zero(rate: LearningRate, record: Record) -> Iterator[Sign]:
     reading = rate.rate
     since = reading.since_below(1e-300)
     if since is not None and reading.points_since(since) >= 10:
-        yield Evidence(f"learning-rate is 0 since step {since} ({reading.points_since(since)} points)", ("learning-rate",), since)
+        yield Evidence(
+            f"learning-rate is 0 since step {since} ({reading.points_since(since)} points)", ("learning-rate",), since
+        )

@@ -7,7 +7,14 @@ from collections.abc import Iterator
 from vario.instruments import Length, Reward
 from vario.rules.base import Evidence, Severity, Sign, percent, raise_, rule
 
-@rule("LN104", "length-diversity-collapsing", Severity.WARNING, holds=3, turns=(raise_("temperature", "samples more widely", 1.2), raise_("kl-coef", "holds to the reference")))
+
+@rule(
+    "LN104",
+    "length-diversity-collapsing",
+    Severity.WARNING,
+    holds=3,
+    turns=(raise_("temperature", "samples more widely", 1.2), raise_("kl-coef", "holds to the reference")),
+)
 def length_diversity_collapsing(length: Length, reward: Reward | None) -> Iterator[Sign]:
     """All completions have become the same length.
 
@@ -35,4 +42,7 @@ def length_diversity_collapsing(length: Length, reward: Reward | None) -> Iterat
     before = (length.longest.start - length.shortest.start) / max(length.mean.start, 1.0)
     now = (length.longest.level - length.shortest.level) / max(length.mean.level, 1.0)
     if before > 0.5 and now < 0.1:
-        yield Evidence(f"longest minus shortest went from {percent(before)} to {percent(now)} of the mean length", ("length/max", "length/min"))
+        yield Evidence(
+            f"longest minus shortest went from {percent(before)} to {percent(now)} of the mean length",
+            ("length/max", "length/min"),
+        )

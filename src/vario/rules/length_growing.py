@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from vario.instruments import Length, Reward
+from vario.instruments import Length
 from vario.rules.base import Evidence, Severity, Sign, lower, number, rule, set_
 
 GROWTH = 1.3
@@ -16,9 +16,12 @@ GROWTH = 1.3
     "length-growing",
     Severity.INFO,
     holds=3,
-    turns=(lower("length-penalty", "if length itself is paid"), set_("overlong-filter", True, "if truncated samples enter the loss")),
+    turns=(
+        lower("length-penalty", "if length itself is paid"),
+        set_("overlong-filter", True, "if truncated samples enter the loss"),
+    ),
 )
-def length_growing(length: Length, reward: Reward | None) -> Iterator[Sign]:
+def length_growing(length: Length) -> Iterator[Sign]:
     """Completions keep getting longer.
 
     What it shows:
@@ -37,7 +40,14 @@ def length_growing(length: Length, reward: Reward | None) -> Iterator[Sign]:
         taxonomy of public threads, length_explosion
     """
     mean = length.mean
-    if mean.points < 30 or length.growth < GROWTH or not (mean.rises() or (mean.shape is not None and mean.shape.word == "peaked" and mean.level > GROWTH * mean.start)):
+    if (
+        mean.points < 30
+        or length.growth < GROWTH
+        or not (
+            mean.rises()
+            or (mean.shape is not None and mean.shape.word == "peaked" and mean.level > GROWTH * mean.start)
+        )
+    ):
         return
     text = f"mean length grew from {number(mean.start)} to {number(mean.level)} tokens"
     if length.cap:

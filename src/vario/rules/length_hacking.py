@@ -7,16 +7,23 @@ from collections.abc import Iterator
 from vario.instruments import Components, Length, Reward, Witness
 from vario.rules.base import Evidence, Severity, Sign, number, rule, set_
 
+
 @rule(
     "RU106",
     "length-hacking",
     Severity.WARNING,
     holds=3,
     causes=("length itself is paid", "long answers hide errors from the reward model"),
-    turns=(set_("length-penalty", None, "pay for answers, not for tokens"), set_("component-weight", None, "less weight on the length term"), set_("overlong-filter", True, "cut samples out of the loss")),
+    turns=(
+        set_("length-penalty", None, "pay for answers, not for tokens"),
+        set_("component-weight", None, "less weight on the length term"),
+        set_("overlong-filter", True, "cut samples out of the loss"),
+    ),
     explains=("length-growing", "truncation-high", "component-dominates", "truncation-never-ends"),
 )
-def length_hacking(length: Length, reward: Reward, components: Components | None, witness: Witness | None) -> Iterator[Sign]:
+def length_hacking(
+    length: Length, reward: Reward, components: Components | None, witness: Witness | None
+) -> Iterator[Sign]:
     """Length grows towards the cap and the reward follows length, not the task.
 
     What it shows:
@@ -46,9 +53,21 @@ def length_hacking(length: Length, reward: Reward, components: Components | None
         return
     for score in others:
         late = score.late
-        if late is None or score.level >= 0.97 * max(score.high, 1e-9) and score.level > 0.9:
+        if late is None or (score.level >= 0.97 * max(score.high, 1e-9) and score.level > 0.9):
             continue
-        if not late.rises(0.1) and late.change < 0.02 * abs(score.high) and late_total.rises(0.1) and late_total.change > 0.02:
-            yield Evidence(f"mean length grew from {number(mean.start)} to {number(mean.level)} tokens", ("length/mean",), mean.onset_of_move())
-            yield Evidence(f"over the last half reward/mean gains {number(late_total.change)}, {score.name} {number(late.change)}", ("reward/mean", score.name))
+        if (
+            not late.rises(0.1)
+            and late.change < 0.02 * abs(score.high)
+            and late_total.rises(0.1)
+            and late_total.change > 0.02
+        ):
+            yield Evidence(
+                f"mean length grew from {number(mean.start)} to {number(mean.level)} tokens",
+                ("length/mean",),
+                mean.onset_of_move(),
+            )
+            yield Evidence(
+                f"over the last half reward/mean gains {number(late_total.change)}, {score.name} {number(late.change)}",
+                ("reward/mean", score.name),
+            )
             return

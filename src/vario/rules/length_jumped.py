@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from vario.instruments import Length
 from vario.rules.base import Evidence, Severity, Sign, number, rule
 
+
 @rule("LN103", "length-jumped", Severity.INFO, holds=1, lasting=True)
 def length_jumped(length: Length) -> Iterator[Sign]:
     """Mean length changed from one step to the next.
@@ -28,4 +29,8 @@ def length_jumped(length: Length) -> Iterator[Sign]:
     """
     for shift in length.mean.shifts:
         if abs(shift.after - shift.before) > 0.2 * shift.before:
-            yield Evidence(f"mean length went from {number(shift.before)} to {number(shift.after)} tokens at step {shift.step}", ("length/mean",), shift.step)
+            yield Evidence(
+                f"mean length went from {number(shift.before)} to {number(shift.after)} tokens at step {shift.step}",
+                ("length/mean",),
+                shift.step,
+            )

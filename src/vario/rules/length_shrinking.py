@@ -7,15 +7,26 @@ from collections.abc import Iterator
 from vario.instruments import Components, Length, Reward, Witness
 from vario.rules.base import Evidence, Severity, Sign, lower, number, raise_, rule, set_
 
+
 @rule(
     "LN102",
     "length-shrinking",
     Severity.WARNING,
     holds=3,
-    causes=("length or truncation is punished", "a reward that short answers satisfy", "per-sequence loss normalisation"),
-    turns=(set_("loss-type", None, "token-level aggregation (dapo, dr_grpo) removes the pull towards short answers"), lower("length-penalty", "if there is one"), raise_("max-completion-length", "if long answers are cut and punished")),
+    causes=(
+        "length or truncation is punished",
+        "a reward that short answers satisfy",
+        "per-sequence loss normalisation",
+    ),
+    turns=(
+        set_("loss-type", None, "token-level aggregation (dapo, dr_grpo) removes the pull towards short answers"),
+        lower("length-penalty", "if there is one"),
+        raise_("max-completion-length", "if long answers are cut and punished"),
+    ),
 )
-def length_shrinking(length: Length, reward: Reward | None, components: Components | None, witness: Witness | None) -> Iterator[Sign]:
+def length_shrinking(
+    length: Length, reward: Reward | None, components: Components | None, witness: Witness | None
+) -> Iterator[Sign]:
     """Completions shrink, and what they are for shrinks with them.
 
     What it shows:
@@ -35,7 +46,11 @@ def length_shrinking(length: Length, reward: Reward | None, components: Componen
         taxonomy of public threads, length_collapse (7 threads)
     """
     mean = length.mean
-    if mean.points < 30 or length.growth > 0.67 or not (mean.falls() or (mean.shape is not None and mean.shape.word == "peaked")):
+    if (
+        mean.points < 30
+        or length.growth > 0.67
+        or not (mean.falls() or (mean.shape is not None and mean.shape.word == "peaked"))
+    ):
         return
     scores = [witness.score] if witness is not None else []
     scores += list(components.means.values()) if components is not None else []
@@ -44,6 +59,10 @@ def length_shrinking(length: Length, reward: Reward | None, components: Componen
         lost = score.high - score.level
         fell = score.falls() or (score.shape is not None and score.shape.word == "peaked")
         if fell and lost > 0.2 * abs(score.high) and lost > 2.0 * score.noise_sd:
-            yield Evidence(f"mean length fell from {number(mean.start)} to {number(mean.level)} tokens", ("length/mean",), mean.onset_of_move())
+            yield Evidence(
+                f"mean length fell from {number(mean.start)} to {number(mean.level)} tokens",
+                ("length/mean",),
+                mean.onset_of_move(),
+            )
             yield Evidence(f"{score.name} fell from {number(score.high)} to {number(score.level)}", (score.name,))
             return

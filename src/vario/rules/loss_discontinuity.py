@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from vario.instruments import Loss
 from vario.rules.base import Evidence, Severity, Sign, number, rule
 
+
 @rule("GR106", "loss-discontinuity", Severity.INFO, holds=1, lasting=True, pedantic=True)
 def loss_discontinuity(loss: Loss) -> Iterator[Sign]:
     """The loss jumped to another level.
@@ -27,4 +28,8 @@ def loss_discontinuity(loss: Loss) -> Iterator[Sign]:
         huggingface/trl issue 2703
     """
     for shift in loss.total.shifts:
-        yield Evidence(f"{loss.total.name} went from {number(shift.before)} to {number(shift.after)} at step {shift.step}", (loss.total.name,), shift.step)
+        yield Evidence(
+            f"{loss.total.name} went from {number(shift.before)} to {number(shift.after)} at step {shift.step}",
+            (loss.total.name,),
+            shift.step,
+        )

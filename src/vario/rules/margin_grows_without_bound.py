@@ -7,7 +7,20 @@ from collections.abc import Iterator
 from vario.instruments import Preference
 from vario.rules.base import Evidence, Severity, Sign, lower, number, raise_, rule
 
-@rule("PF102", "margin-grows-without-bound", Severity.WARNING, holds=3, causes=("pairs too easy", "too many epochs", "learning rate too high"), turns=(lower("learning-rate", "smaller steps"), raise_("preference-beta", "holds to the reference"), lower("epochs", "fewer passes over the pairs")))
+
+@rule(
+    "PF102",
+    "margin-grows-without-bound",
+    Severity.WARNING,
+    holds=3,
+    causes=("pairs too easy", "too many epochs", "learning rate too high"),
+    turns=(
+        lower("learning-rate", "smaller steps"),
+        raise_("preference-beta", "holds to the reference"),
+        lower("epochs", "fewer passes over the pairs"),
+    ),
+    explains=("gradient-vanished", "preference-saturated", "margin-plateaued"),
+)
 def margin_grows_without_bound(preference: Preference) -> Iterator[Sign]:
     """The margin keeps growing long after every pair is ranked right.
 
@@ -32,4 +45,8 @@ def margin_grows_without_bound(preference: Preference) -> Iterator[Sign]:
     since = accuracy.since_above(0.985)
     late = margin.late
     if since is not None and accuracy.points_since(since) >= accuracy.points / 2 and late is not None and late.rises():
-        yield Evidence(f"accuracy is 1 since step {since}, the margin went on from {number(margin.level_at(since))} to {number(margin.level)}", ("preference/margin", "preference/accuracy"), since)
+        yield Evidence(
+            f"accuracy is 1 since step {since}, the margin went on from {number(margin.level_at(since))} to {number(margin.level)}",
+            ("preference/margin", "preference/accuracy"),
+            since,
+        )

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from vario.instruments import Preference
 from vario.rules.base import Evidence, Severity, Sign, number, rule
 
+
 @rule("PF101", "margin-plateaued", Severity.INFO, holds=3)
 def margin_plateaued(preference: Preference) -> Iterator[Sign]:
     """The margin rose and is flat now.
@@ -28,5 +29,12 @@ def margin_plateaued(preference: Preference) -> Iterator[Sign]:
     """
     margin = preference.margin
     knot = margin.knot_step()
-    if margin.shape is not None and margin.shape.word == "plateau" and knot is not None and margin.points_since(knot) >= 0.25 * margin.points:
-        yield Evidence(f"the margin rose to {number(margin.level)} and is flat since step {knot}", ("preference/margin",), knot)
+    if (
+        margin.shape is not None
+        and margin.shape.word == "plateau"
+        and knot is not None
+        and margin.points_since(knot) >= 0.25 * margin.points
+    ):
+        yield Evidence(
+            f"the margin rose to {number(margin.level)} and is flat since step {knot}", ("preference/margin",), knot
+        )

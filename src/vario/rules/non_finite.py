@@ -16,7 +16,12 @@ VITAL = ("gradient/norm", "loss/", "kl/", "entropy/", "preference/")
     Severity.CRITICAL,
     holds=1,
     lasting=True,
-    causes=("fp16 overflow", "a token id or mask mismatch", "an exponential in the KL estimate", "a batch split to zero size"),
+    causes=(
+        "fp16 overflow",
+        "a token id or mask mismatch",
+        "an exponential in the KL estimate",
+        "a batch split to zero size",
+    ),
     turns=(lower("learning-rate", "only if gradients grew before it"), lower("max-grad-norm", "a guard, not a cure")),
     explains=("gradient-vanished", "reward-missing"),
 )
@@ -45,9 +50,15 @@ def non_finite(record: Record) -> Iterator[Sign]:
     first = min(found, key=lambda n: found[n][0])
     last = max(s[-1] for s in found.values())
     reading = record.find(first, least=1)
-    recovered = reading is not None and reading.points > 0 and int(reading.steps[-1]) > last and reading.points_since(last) > 20
+    recovered = (
+        reading is not None and reading.points > 0 and int(reading.steps[-1]) > last and reading.points_since(last) > 20
+    )
     for name in sorted(found, key=lambda n: found[n][0])[:4]:
-        yield Evidence(f"{name} is not finite at {len(found[name])} steps, first at step {found[name][0]}", (name,), found[first][0])
+        yield Evidence(
+            f"{name} is not finite at {len(found[name])} steps, first at step {found[name][0]}",
+            (name,),
+            found[first][0],
+        )
     if recovered:
         yield Grave(Severity.WARNING)
         yield Doubt("finite again since: a skipped step, perhaps")

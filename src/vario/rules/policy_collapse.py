@@ -7,22 +7,53 @@ from collections.abc import Iterator
 from vario.instruments import Entropy, Kl, Length, Reward, Witness
 from vario.rules.base import Doubt, Evidence, Severity, Sign, lower, number, percent, raise_, rule
 
+
 @rule(
     "RU108",
     "policy-collapse",
     Severity.CRITICAL,
     holds=2,
     causes=("learning rate too high", "sampler and trainer disagree", "over-optimisation of a wrong or random reward"),
-    turns=(lower("learning-rate", "a tenth, from the last good checkpoint", 0.1), raise_("kl-coef", "holds to the reference"), lower("epochs", "fewer updates per rollout")),
+    turns=(
+        lower("learning-rate", "a tenth, from the last good checkpoint", 0.1),
+        raise_("kl-coef", "holds to the reference"),
+        lower("epochs", "fewer updates per rollout"),
+    ),
     explains=(
-        "reward-collapsed", "kl-runaway", "kl-rises-while-reward-falls", "kl-rises-without-reward", "reward-peaked-then-declined", "signal-collapsed-unsolved",
-        "few-groups-carry-signal", "entropy-exploding", "entropy-collapsing", "entropy-spike", "length-shrinking", "length-growing", "length-jumped",
-        "truncation-high", "component-dead", "gradient-vanished", "gradient-spike", "gradient-growing", "kl-spike", "mode-collapse", "reward-constant",
-        "component-falls-while-total-rises", "reward-never-rises", "length-diversity-collapsing", "task-too-hard", "step-time-jumped", "signal-dropped-suddenly",
-        "reward-is-noise", "kl-nonzero-at-start",
+        "reward-collapsed",
+        "kl-runaway",
+        "kl-rises-while-reward-falls",
+        "kl-rises-without-reward",
+        "reward-peaked-then-declined",
+        "signal-collapsed-unsolved",
+        "few-groups-carry-signal",
+        "entropy-exploding",
+        "entropy-collapsing",
+        "entropy-spike",
+        "length-shrinking",
+        "length-growing",
+        "length-jumped",
+        "truncation-high",
+        "component-dead",
+        "gradient-vanished",
+        "gradient-spike",
+        "gradient-growing",
+        "kl-spike",
+        "mode-collapse",
+        "reward-constant",
+        "component-falls-while-total-rises",
+        "reward-never-rises",
+        "length-diversity-collapsing",
+        "task-too-hard",
+        "step-time-jumped",
+        "signal-dropped-suddenly",
+        "reward-is-noise",
+        "kl-nonzero-at-start",
     ),
 )
-def policy_collapse(reward: Reward, witness: Witness | None, kl: Kl | None, entropy: Entropy | None, length: Length | None) -> Iterator[Sign]:
+def policy_collapse(
+    reward: Reward, witness: Witness | None, kl: Kl | None, entropy: Entropy | None, length: Length | None
+) -> Iterator[Sign]:
     """The policy has broken: the score is gone and the text has changed with it.
 
     What it shows:
@@ -42,13 +73,11 @@ def policy_collapse(reward: Reward, witness: Witness | None, kl: Kl | None, entr
         taxonomy of public threads, kl_explosion, gibberish, mode_collapse
     """
     score = witness.score if witness is not None else reward.total
-    if score.points < 20 or score.high <= 0.0 or (score.shape is not None and score.shape.word in ("rising", "slowing", "jumped")):
+    if score.points < 20 or (score.shape is not None and score.shape.word in ("rising", "slowing", "jumped")):
         return
-    lost = (score.high - score.level) / score.high
-    top = max(score.high, score.start)
-    if top > 0.0:
-        lost = max(lost, (top - score.level) / top)
-    if lost < 0.75 or top - score.level < 3.0 * score.noise_sd:
+    # the first logged value is the start model's own score: a collapse may be over before the first median
+    top = max(score.high, score.start, float(score.values[0]))
+    if top <= 0.0 or (top - score.level) / top < 0.75 or top - score.level < 3.0 * score.noise_sd:
         return
     since = score.since_below(0.5 * (top + score.level))
     if score.points_since(since) < 5:

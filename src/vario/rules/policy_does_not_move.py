@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from vario.instruments import Entropy, Kl, Length, Reward, Record
+from vario.instruments import Entropy, Kl, Length, Record, Reward
 from vario.rules.base import Doubt, Evidence, Severity, Sign, number, percent, raise_, rule
+
 
 @rule(
     "RU101",
@@ -16,7 +17,9 @@ from vario.rules.base import Doubt, Evidence, Severity, Sign, number, percent, r
     turns=(raise_("learning-rate", "an order of magnitude; LoRA wants about ten times the full rate", 10.0),),
     explains=("kl-pinned-near-zero", "reward-never-rises", "reward-is-noise", "clip-fraction-negligible"),
 )
-def policy_does_not_move(kl: Kl | None, reward: Reward, entropy: Entropy | None, length: Length | None, record: Record) -> Iterator[Sign]:
+def policy_does_not_move(
+    kl: Kl | None, reward: Reward, entropy: Entropy | None, length: Length | None, record: Record
+) -> Iterator[Sign]:
     """Nothing moves: not the reward, not KL, not entropy, not length.
 
     What it shows:
@@ -45,12 +48,18 @@ def policy_does_not_move(kl: Kl | None, reward: Reward, entropy: Entropy | None,
     if kl is not None:
         if kl.reference.high >= (1e-3 if kl.unit == "nats/token" else 0.05):
             return
-        yield Evidence(f"kl never exceeds {number(kl.reference.high)} {kl.unit}", (kl.reference.name,), int(kl.reference.steps[0]))
+        yield Evidence(
+            f"kl never exceeds {number(kl.reference.high)} {kl.unit}", (kl.reference.name,), int(kl.reference.steps[0])
+        )
     elif entropy is not None and length is not None:
         if abs(entropy.share_left - 1.0) > 0.1 or abs(length.growth - 1.0) > 0.1:
             return
         yield Doubt("KL is not logged")
-        yield Evidence(f"entropy is at {percent(entropy.share_left)} and length at {percent(length.growth)} of their start", ("entropy/mean", "length/mean"), int(total.steps[0]))
+        yield Evidence(
+            f"entropy is at {percent(entropy.share_left)} and length at {percent(length.growth)} of their start",
+            ("entropy/mean", "length/mean"),
+            int(total.steps[0]),
+        )
     else:
         return
     yield Evidence(f"reward/mean stays near {number(total.level)}", ("reward/mean",))

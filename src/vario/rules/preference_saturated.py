@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from vario.instruments import Preference
 from vario.rules.base import Evidence, Severity, Sign, number, rule
 
+
 @rule("PF104", "preference-saturated", Severity.INFO, holds=3)
 def preference_saturated(preference: Preference) -> Iterator[Sign]:
     """Every training pair is ranked right: nothing is left to learn from these pairs.

@@ -7,7 +7,17 @@ from collections.abc import Iterator
 from vario.instruments import Ratio
 from vario.rules.base import Evidence, Severity, Sign, lower, number, rule
 
-@rule("CL101", "ratio-far-from-one", Severity.WARNING, holds=2, turns=(lower("epochs", "fewer passes over one batch"), lower("learning-rate", "smaller steps between old and new policy")))
+
+@rule(
+    "CL101",
+    "ratio-far-from-one",
+    Severity.WARNING,
+    holds=2,
+    turns=(
+        lower("epochs", "fewer passes over one batch"),
+        lower("learning-rate", "smaller steps between old and new policy"),
+    ),
+)
 def ratio_far_from_one(ratio: Ratio) -> Iterator[Sign]:
     """The mean probability ratio has left one.
 
@@ -28,4 +38,8 @@ def ratio_far_from_one(ratio: Ratio) -> Iterator[Sign]:
     """
     level = ratio.mean.level
     if level < 0.8 or level > 1.25:
-        yield Evidence(f"{ratio.mean.name} is {number(level)}", (ratio.mean.name,), ratio.mean.since_above(1.25) if level > 1 else ratio.mean.since_below(0.8))
+        yield Evidence(
+            f"{ratio.mean.name} is {number(level)}",
+            (ratio.mean.name,),
+            ratio.mean.since_above(1.25) if level > 1 else ratio.mean.since_below(0.8),
+        )

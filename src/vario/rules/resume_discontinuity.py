@@ -7,7 +7,23 @@ from collections.abc import Iterator
 from vario.instruments import Record
 from vario.rules.base import Doubt, Evidence, Severity, Sign, number, rule
 
-@rule("RU110", "resume-discontinuity", Severity.WARNING, holds=1, lasting=True, causes=("optimiser state lost", "data order restarted", "another reference or sampler weights after the resume"), explains=("kl-reset", "data-shift", "length-jumped", "signal-dropped-suddenly", "loss-discontinuity", "step-time-jumped"))
+
+@rule(
+    "RU110",
+    "resume-discontinuity",
+    Severity.WARNING,
+    holds=1,
+    lasting=True,
+    causes=("optimiser state lost", "data order restarted", "another reference or sampler weights after the resume"),
+    explains=(
+        "kl-reset",
+        "data-shift",
+        "length-jumped",
+        "signal-dropped-suddenly",
+        "loss-discontinuity",
+        "step-time-jumped",
+    ),
+)
 def resume_discontinuity(record: Record) -> Iterator[Sign]:
     """Several metrics jump exactly where the run was resumed.
 

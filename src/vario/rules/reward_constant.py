@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from vario.instruments import Reward, Record, Signal
+from vario.instruments import Record, Reward
 from vario.rules.base import Doubt, Evidence, Grave, Severity, Sign, number, rule, set_
 
 LEAST = 20
@@ -14,11 +14,23 @@ LEAST = 20
     "RW102",
     "reward-constant",
     Severity.CRITICAL,
-    causes=("the reward function returns a fallback on every sample", "answers are never parsed", "completions are cut before the answer"),
+    causes=(
+        "the reward function returns a fallback on every sample",
+        "answers are never parsed",
+        "completions are cut before the answer",
+    ),
     turns=(set_("max-completion-length", None, "if completions are cut before the answer"),),
-    explains=("reward-never-rises", "reward-is-noise", "gradient-vanished", "signal-collapsed-unsolved", "component-dead", "task-too-hard", "policy-does-not-move"),
+    explains=(
+        "reward-never-rises",
+        "reward-is-noise",
+        "gradient-vanished",
+        "signal-collapsed-unsolved",
+        "component-dead",
+        "task-too-hard",
+        "policy-does-not-move",
+    ),
 )
-def reward_constant(reward: Reward, signal: Signal | None, record: Record) -> Iterator[Sign]:
+def reward_constant(reward: Reward, record: Record) -> Iterator[Sign]:
     """Every logged reward is the same number.
 
     What it shows:
@@ -44,10 +56,14 @@ def reward_constant(reward: Reward, signal: Signal | None, record: Record) -> It
     if spread is not None and spread.level > 1e-6:
         return
     value = float(total.values[-1])
-    yield Evidence(f"reward/mean is {number(value)} in all {total.points} logged steps", ("reward/mean",), int(total.steps[0]))
+    yield Evidence(
+        f"reward/mean is {number(value)} in all {total.points} logged steps", ("reward/mean",), int(total.steps[0])
+    )
     if spread is not None:
         yield Evidence("the spread of rewards is zero as well", (spread.name,))
-    if reward.share_of_ceiling is not None and reward.share_of_ceiling > 0.95 or (reward.ceiling is None and value > 0.9):
+    if (reward.share_of_ceiling is not None and reward.share_of_ceiling > 0.95) or (
+        reward.ceiling is None and value > 0.9
+    ):
         yield Grave(Severity.INFO)
     elif value > 0.0:
         yield Doubt("constant above zero: a fallback value, or a solved task; the log cannot tell")

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from vario.instruments import Components, Reward, Record
+from vario.instruments import Components, Record, Reward
 from vario.rules.base import Doubt, Evidence, Excluded, Severity, Sign, number, rule
+
+ABRUPT_ROWS = 12
+"""A function breaks between two batches; a policy takes longer to fall than a shift takes to be seen."""
+
 
 @rule(
     "RU104",
@@ -14,7 +18,24 @@ from vario.rules.base import Doubt, Evidence, Excluded, Severity, Sign, number, 
     holds=1,
     lasting=True,
     causes=("a parser or verifier changed or died", "a service behind the reward failed"),
-    explains=("reward-collapsed", "component-dead", "reward-peaked-then-declined", "gradient-vanished", "signal-collapsed-unsolved", "signal-dropped-suddenly", "few-groups-carry-signal", "reward-constant", "loss-discontinuity", "reward-up-eval-not", "gradient-spike", "policy-collapse", "task-too-hard", "component-dominates", "component-falls-while-total-rises", "entropy-collapsing"),
+    explains=(
+        "reward-collapsed",
+        "component-dead",
+        "reward-peaked-then-declined",
+        "gradient-vanished",
+        "signal-collapsed-unsolved",
+        "signal-dropped-suddenly",
+        "few-groups-carry-signal",
+        "reward-constant",
+        "loss-discontinuity",
+        "reward-up-eval-not",
+        "gradient-spike",
+        "policy-collapse",
+        "task-too-hard",
+        "component-dominates",
+        "component-falls-while-total-rises",
+        "entropy-collapsing",
+    ),
 )
 def reward_function_broke(components: Components | None, reward: Reward, record: Record) -> Iterator[Sign]:
     """A reward fell from one step to the next, though the policy did not change.
@@ -41,7 +62,13 @@ def reward_function_broke(components: Components | None, reward: Reward, record:
         for shift in score.shifts:
             if shift.up or shift.before <= 0.0 or shift.after > 0.34 * shift.before:
                 continue
-            disturbed = [n for n in calm_names if (r := record.find(n)) is not None and any(abs(s.step - shift.step) <= 6 for s in r.shifts)]
+            if score.points_since(shift.step) - score.points_since(shift.seen) > ABRUPT_ROWS:
+                continue
+            disturbed = [
+                n
+                for n in calm_names
+                if (r := record.find(n)) is not None and any(abs(s.step - shift.step) <= 6 for s in r.shifts)
+            ]
             moved = []
             for name in calm_names:
                 reading = record.find(name)
@@ -54,7 +81,11 @@ def reward_function_broke(components: Components | None, reward: Reward, record:
                 continue
             if len(calm_names) < 2:
                 yield Doubt("too little else is logged to exclude a collapse of the policy")
-            yield Evidence(f"{score.name} fell from {number(shift.before)} to {number(shift.after)} at step {shift.step}", (score.name,), shift.step)
+            yield Evidence(
+                f"{score.name} fell from {number(shift.before)} to {number(shift.after)} at step {shift.step}",
+                (score.name,),
+                shift.step,
+            )
             if calm_names:
                 yield Excluded(f"not a collapse of the policy: {', '.join(calm_names)} did not move there")
             return

@@ -7,14 +7,33 @@ from collections.abc import Iterator
 from vario.instruments import Reward, Witness
 from vario.rules.base import Evidence, Severity, Sign, number, raise_, rule, set_
 
+
 @rule(
     "RU105",
     "reward-hacking",
     Severity.CRITICAL,
     holds=3,
     causes=("the optimised reward has a loophole",),
-    turns=(set_("component-weight", None, "close the loophole, or give the trusted signal weight"), raise_("kl-coef", "only delays")),
-    explains=("reward-up-eval-not", "component-falls-while-total-rises", "component-dominates", "length-growing", "length-shrinking", "reward-peaked-then-declined", "truncation-high", "entropy-exploding", "policy-collapse", "kl-rises-without-reward", "length-hacking", "gradient-growing", "length-diversity-collapsing", "few-groups-carry-signal"),
+    turns=(
+        set_("component-weight", None, "close the loophole, or give the trusted signal weight"),
+        raise_("kl-coef", "only delays"),
+    ),
+    explains=(
+        "reward-up-eval-not",
+        "component-falls-while-total-rises",
+        "component-dominates",
+        "length-growing",
+        "length-shrinking",
+        "reward-peaked-then-declined",
+        "truncation-high",
+        "entropy-exploding",
+        "policy-collapse",
+        "kl-rises-without-reward",
+        "length-hacking",
+        "gradient-growing",
+        "length-diversity-collapsing",
+        "few-groups-carry-signal",
+    ),
 )
 def reward_hacking(reward: Reward, witness: Witness) -> Iterator[Sign]:
     """The optimised reward rises while a score that nobody optimises falls.
@@ -40,5 +59,11 @@ def reward_hacking(reward: Reward, witness: Witness) -> Iterator[Sign]:
         return
     fell = score.falls() or score.shape.word == "peaked"
     if fell and witness.lost() > 0.4 and score.high - score.level > 3.0 * score.noise_sd:
-        yield Evidence(f"reward/mean rose from {number(reward.total.start)} to {number(reward.total.level)}", ("reward/mean",))
-        yield Evidence(f"{score.name} ({witness.source}) fell from {number(score.high)} to {number(score.level)}", (score.name,), score.since_below(0.5 * (score.high + score.level)))
+        yield Evidence(
+            f"reward/mean rose from {number(reward.total.start)} to {number(reward.total.level)}", ("reward/mean",)
+        )
+        yield Evidence(
+            f"{score.name} ({witness.source}) fell from {number(score.high)} to {number(score.level)}",
+            (score.name,),
+            score.since_below(0.5 * (score.high + score.level)),
+        )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vario.instruments import Reward
-from vario.rules.base import Evidence, Severity, Sign, number, rule
+from vario.rules.base import Doubt, Evidence, Severity, Sign, number, rule
+
 
 @rule("RW106", "reward-is-noise", Severity.INFO, holds=3, pedantic=True)
 def reward_is_noise(reward: Reward) -> Iterator[Sign]:
@@ -27,9 +28,13 @@ def reward_is_noise(reward: Reward) -> Iterator[Sign]:
         clustered standard errors, arXiv 2411.00640
     """
     total = reward.total
-    if total.points < 60 or not total.flat() or total.constant:
+    if total.points < 24 or not total.flat() or total.constant:
         return
-    text = f"reward/mean moves by {number(total.noise_sd)} from step to step around {number(total.level)}, without a shape"
+    if total.points < 60:
+        yield Doubt("few points")
+    text = (
+        f"reward/mean moves by {number(total.noise_sd)} from step to step around {number(total.level)}, without a shape"
+    )
     if reward.standard_error is not None:
         text += f"; sampling alone explains up to {number(reward.standard_error)}"
     yield Evidence(text, ("reward/mean",), int(total.steps[0]))

@@ -7,7 +7,15 @@ from collections.abc import Iterator
 from vario.instruments import Record
 from vario.rules.base import Evidence, Severity, Sign, rule
 
-@rule("RW109", "reward-missing", Severity.WARNING, holds=1, lasting=True, causes=("the reward function returned None or NaN", "a verifier timed out"))
+
+@rule(
+    "RW109",
+    "reward-missing",
+    Severity.WARNING,
+    holds=1,
+    lasting=True,
+    causes=("the reward function returned None or NaN", "a verifier timed out"),
+)
 def reward_missing(record: Record) -> Iterator[Sign]:
     """Rewards are missing: null or NaN where a number belongs.
 

@@ -16,7 +16,11 @@ LEAST = 100
     "reward-never-rises",
     Severity.WARNING,
     holds=3,
-    causes=("learning rate too low or too high", "batch too small for the noise", "reward does not depend on what the policy can change"),
+    causes=(
+        "learning rate too low or too high",
+        "batch too small for the noise",
+        "reward does not depend on what the policy can change",
+    ),
     turns=(
         raise_("batch-size", "more completions per update: less noise in each step"),
         raise_("learning-rate", "if KL and entropy hardly move", 3.0),
@@ -59,4 +63,6 @@ def reward_never_rises(reward: Reward) -> Iterator[Sign]:
         int(total.steps[0]),
     )
     if reward.share_of_ceiling is not None:
-        yield Excluded(f"not solved: at {percent(reward.share_of_ceiling)} of the ceiling {number(reward.ceiling or 0.0)}")
+        yield Excluded(
+            f"not solved: at {percent(reward.share_of_ceiling)} of the ceiling {number(reward.ceiling or 0.0)}"
+        )

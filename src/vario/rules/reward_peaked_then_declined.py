@@ -19,7 +19,10 @@ LOSS = 0.25
     Severity.WARNING,
     holds=3,
     causes=("learning rate too high for the stage", "over-optimisation", "drift between sampler and trainer"),
-    turns=(lower("learning-rate", "the policy steps over what it had found"), raise_("kl-coef", "holds it near what worked")),
+    turns=(
+        lower("learning-rate", "the policy steps over what it had found"),
+        raise_("kl-coef", "holds it near what worked"),
+    ),
 )
 def reward_peaked_then_declined(reward: Reward, witness: Witness | None) -> Iterator[Sign]:
     """The score rose, peaked, and has lost a material part of its gain.
@@ -48,7 +51,12 @@ def reward_peaked_then_declined(reward: Reward, witness: Witness | None) -> Iter
             continue
         gain = score.high - score.start
         lost = score.high - score.level
-        if gain < 3.0 * score.noise_sd / max(1.0, score.points / 40) ** 0.5 or gain <= 0.0 or lost < LOSS * gain or lost < 2.0 * score.noise_sd:
+        if (
+            gain < 3.0 * score.noise_sd / max(1.0, score.points / 40) ** 0.5
+            or gain <= 0.0
+            or lost < LOSS * gain
+            or lost < 2.0 * score.noise_sd
+        ):
             continue
         if gain < 0.1 * lost:
             continue

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from vario.instruments import Reward
 from vario.rules.base import Evidence, Severity, Sign, number, rule
 
+
 @rule("RW103", "reward-plateaued", Severity.INFO, holds=3)
 def reward_plateaued(reward: Reward) -> Iterator[Sign]:
     """The reward rose and is flat now.

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from vario.instruments import Reward, Signal
 from vario.rules.base import Evidence, Severity, Sign, number, rule
 
+
 @rule("RW107", "reward-saturated", Severity.INFO, holds=2)
 def reward_saturated(reward: Reward, signal: Signal | None) -> Iterator[Sign]:
     """The reward sits at its ceiling.
@@ -29,9 +30,23 @@ def reward_saturated(reward: Reward, signal: Signal | None) -> Iterator[Sign]:
     share = reward.share_of_ceiling
     if share is not None and share >= 0.97 and reward.total.points >= 10:
         since = reward.total.since_above((reward.ceiling or 0.0) * 0.95)
-        yield Evidence(f"reward/mean is {number(reward.total.level)} of at most {number(reward.ceiling or 0.0)}", ("reward/mean",), since)
+        yield Evidence(
+            f"reward/mean is {number(reward.total.level)} of at most {number(reward.ceiling or 0.0)}",
+            ("reward/mean",),
+            since,
+        )
         return
-    if signal is not None and signal.dead_share is not None and signal.dead_share >= 0.9 and reward.ceiling is None and reward.total.points >= 20:
+    if (
+        signal is not None
+        and signal.dead_share is not None
+        and signal.dead_share >= 0.9
+        and reward.ceiling is None
+        and reward.total.points >= 20
+    ):
         total = reward.total
         if total.level >= 0.98 * total.high > 0.0 and total.level > 0.5 and total.level >= total.start:
-            yield Evidence(f"reward/mean stays at its best, {number(total.level)}, with nearly all groups tied", ("reward/mean",), total.since_above(0.95 * total.level))
+            yield Evidence(
+                f"reward/mean stays at its best, {number(total.level)}, with nearly all groups tied",
+                ("reward/mean",),
+                total.since_above(0.95 * total.level),
+            )

@@ -7,13 +7,17 @@ from collections.abc import Iterator
 from vario.instruments import Reward, Witness
 from vario.rules.base import Doubt, Evidence, Severity, Sign, number, raise_, rule, set_
 
+
 @rule(
     "RW108",
     "reward-up-eval-not",
     Severity.WARNING,
     holds=3,
     causes=("over-optimisation of a proxy", "memorised prompts", "another decoder or prompt at evaluation"),
-    turns=(raise_("kl-coef", "limits how far the proxy can be exploited"), set_("component-weight", None, "give the trusted component more weight")),
+    turns=(
+        raise_("kl-coef", "limits how far the proxy can be exploited"),
+        set_("component-weight", None, "give the trusted component more weight"),
+    ),
 )
 def reward_up_eval_not(reward: Reward, witness: Witness) -> Iterator[Sign]:
     """The training reward rises while a score nobody optimises stands or falls.
@@ -45,4 +49,8 @@ def reward_up_eval_not(reward: Reward, witness: Witness) -> Iterator[Sign]:
         )
     elif score.flat() and score.points >= 40:
         yield Doubt("flat, not falling")
-        yield Evidence(f"reward/mean rose to {number(reward.total.level)} while {witness.source} stays at {number(score.level)}", ("reward/mean", score.name), int(score.steps[0]))
+        yield Evidence(
+            f"reward/mean rose to {number(reward.total.level)} while {witness.source} stays at {number(score.level)}",
+            ("reward/mean", score.name),
+            int(score.steps[0]),
+        )

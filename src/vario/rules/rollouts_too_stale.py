@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from vario.instruments import Staleness
 from vario.rules.base import Evidence, Severity, Sign, lower, number, rule
 
+
 @rule("OP103", "rollouts-too-stale", Severity.WARNING, holds=3, turns=(lower("staleness-bound", "fresher samples"),))
 def rollouts_too_stale(staleness: Staleness) -> Iterator[Sign]:
     """The samples are several policy versions old and getting older.

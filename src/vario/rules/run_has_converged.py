@@ -7,7 +7,20 @@ from collections.abc import Iterator
 from vario.instruments import Reward, Signal
 from vario.rules.base import Evidence, Severity, Sign, number, percent, rule
 
-@rule("RU103", "run-has-converged", Severity.INFO, holds=3, explains=("reward-plateaued", "reward-saturated", "signal-collapsed-solved", "few-groups-carry-signal", "component-saturated"))
+
+@rule(
+    "RU103",
+    "run-has-converged",
+    Severity.INFO,
+    holds=3,
+    explains=(
+        "reward-plateaued",
+        "reward-saturated",
+        "signal-collapsed-solved",
+        "few-groups-carry-signal",
+        "component-saturated",
+    ),
+)
 def run_has_converged(reward: Reward, signal: Signal | None) -> Iterator[Sign]:
     """The reward has settled at a high level and most groups are solved.
 
@@ -33,6 +46,10 @@ def run_has_converged(reward: Reward, signal: Signal | None) -> Iterator[Sign]:
     late = total.late
     if late is not None and late.rises() and late.change > 0.05 * abs(total.level):
         return
-    yield Evidence(f"reward/mean is {number(total.level)} of at most {number(reward.ceiling or 0.0)}, and hardly rises any more", ("reward/mean",), total.since_above(0.85 * (reward.ceiling or 0.0)))
+    yield Evidence(
+        f"reward/mean is {number(total.level)} of at most {number(reward.ceiling or 0.0)}, and hardly rises any more",
+        ("reward/mean",),
+        total.since_above(0.85 * (reward.ceiling or 0.0)),
+    )
     if signal is not None and signal.dead_share is not None:
         yield Evidence(f"{percent(signal.dead_share)} of the groups are tied", (signal.reading.name,))

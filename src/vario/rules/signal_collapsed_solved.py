@@ -7,7 +7,14 @@ from collections.abc import Iterator
 from vario.instruments import Reward, Signal
 from vario.rules.base import Evidence, Severity, Sign, number, percent, rule, set_
 
-@rule("SG101", "signal-collapsed-solved", Severity.INFO, holds=2, turns=(set_("dynamic-filter", True, "spend the compute on prompts that are not solved"),))
+
+@rule(
+    "SG101",
+    "signal-collapsed-solved",
+    Severity.INFO,
+    holds=2,
+    turns=(set_("dynamic-filter", True, "spend the compute on prompts that are not solved"),),
+)
 def signal_collapsed_solved(signal: Signal, reward: Reward) -> Iterator[Sign]:
     """Most groups are tied because the task is solved.
 
@@ -30,7 +37,11 @@ def signal_collapsed_solved(signal: Signal, reward: Reward) -> Iterator[Sign]:
     if dead is None or dead < 0.8:
         return
     share = reward.share_of_ceiling
-    high = share >= 0.9 if share is not None else reward.total.level >= 0.95 * reward.total.high and reward.total.level > 0.5
+    high = (
+        share >= 0.9
+        if share is not None
+        else reward.total.level >= 0.95 * reward.total.high and reward.total.level > 0.5
+    )
     if not high:
         return
     yield Evidence(

@@ -7,13 +7,18 @@ from collections.abc import Iterator
 from vario.instruments import Reward, Signal
 from vario.rules.base import Evidence, Severity, Sign, number, percent, raise_, rule, set_
 
+
 @rule(
     "SG102",
     "signal-collapsed-unsolved",
     Severity.CRITICAL,
     holds=2,
     causes=("task out of reach", "reward function broken", "completions cut before the answer"),
-    turns=(raise_("group-size", "more tries per prompt"), raise_("max-completion-length", "if completions are cut"), set_("dynamic-filter", True, "train on prompts within reach")),
+    turns=(
+        raise_("group-size", "more tries per prompt"),
+        raise_("max-completion-length", "if completions are cut"),
+        set_("dynamic-filter", True, "train on prompts within reach"),
+    ),
 )
 def signal_collapsed_unsolved(signal: Signal, reward: Reward) -> Iterator[Sign]:
     """Most groups are tied at the bottom: nothing tells good from bad.
@@ -42,4 +47,8 @@ def signal_collapsed_unsolved(signal: Signal, reward: Reward) -> Iterator[Sign]:
     if not low:
         return
     since = signal.reading.since_above(0.7) if signal.zero_share is not None else int(total.steps[0])
-    yield Evidence(f"{percent(dead)} of the groups are tied, with reward/mean at {number(total.level)}", (signal.reading.name, "reward/mean"), since)
+    yield Evidence(
+        f"{percent(dead)} of the groups are tied, with reward/mean at {number(total.level)}",
+        (signal.reading.name, "reward/mean"),
+        since,
+    )

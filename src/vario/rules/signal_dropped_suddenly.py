@@ -7,7 +7,15 @@ from collections.abc import Iterator
 from vario.instruments import Reward, Signal
 from vario.rules.base import Evidence, Severity, Sign, number, rule
 
-@rule("SG103", "signal-dropped-suddenly", Severity.WARNING, holds=1, lasting=True, causes=("other data from there on", "the reward changed", "the policy collapsed onto one answer"))
+
+@rule(
+    "SG103",
+    "signal-dropped-suddenly",
+    Severity.WARNING,
+    holds=1,
+    lasting=True,
+    causes=("other data from there on", "the reward changed", "the policy collapsed onto one answer"),
+)
 def signal_dropped_suddenly(signal: Signal, reward: Reward) -> Iterator[Sign]:
     """The learning signal fell from one step to the next.
 
@@ -26,6 +34,8 @@ def signal_dropped_suddenly(signal: Signal, reward: Reward) -> Iterator[Sign]:
     References:
         level-shift detector of the statistics bench
     """
+    if reward.rises():
+        return  # groups that tie because the reward rises are being solved
     for reading, bad_up in ((signal.zero_share, True), (signal.within, False)):
         if reading is None:
             continue
@@ -34,4 +44,8 @@ def signal_dropped_suddenly(signal: Signal, reward: Reward) -> Iterator[Sign]:
                 continue
             big = shift.after - shift.before > 0.3 if bad_up else shift.after < 0.4 * shift.before
             if big and not (reward.share_of_ceiling is not None and reward.share_of_ceiling > 0.9):
-                yield Evidence(f"{reading.name} jumped from {number(shift.before)} to {number(shift.after)}", (reading.name,), shift.step)
+                yield Evidence(
+                    f"{reading.name} jumped from {number(shift.before)} to {number(shift.after)}",
+                    (reading.name,),
+                    shift.step,
+                )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from vario.instruments import Components, Reward
+from vario.instruments import Components
 from vario.rules.base import Doubt, Evidence, Severity, Sign, number, raise_, rule
+
 
 @rule(
     "RU102",
@@ -14,9 +15,17 @@ from vario.rules.base import Doubt, Evidence, Severity, Sign, number, raise_, ru
     holds=3,
     causes=("prompts beyond the model", "answers cut before the end", "a verifier that accepts nothing"),
     turns=(raise_("group-size", "more tries per prompt"), raise_("max-completion-length", "if answers are cut")),
-    explains=("component-dead", "reward-never-rises", "reward-is-noise", "signal-collapsed-unsolved", "few-groups-carry-signal", "component-dominates", "component-saturated"),
+    explains=(
+        "component-dead",
+        "reward-never-rises",
+        "reward-is-noise",
+        "signal-collapsed-unsolved",
+        "few-groups-carry-signal",
+        "component-dominates",
+        "component-saturated",
+    ),
 )
-def task_too_hard(components: Components, reward: Reward) -> Iterator[Sign]:
+def task_too_hard(components: Components) -> Iterator[Sign]:
     """The task itself is hardly ever solved, whatever else improves.
 
     What it shows:
@@ -38,11 +47,22 @@ def task_too_hard(components: Components, reward: Reward) -> Iterator[Sign]:
         return
     for name in components.weighted:
         reading = components.means[name]
-        if reading.points >= 60 and components.binary(name) and float(reading.values.max()) < 0.1 and reading.high <= 0.03:
+        if (
+            reading.points >= 60
+            and components.binary(name)
+            and float(reading.values.max()) < 0.1
+            and reading.high <= 0.03
+        ):
             others = [n for n in components.weighted if n != name and components.means[n].level > 0.2]
             if not others:
                 continue
-            yield Evidence(f"{name} is at {number(reading.level)} now and was never above {number(float(reading.values.max()))}", (reading.name,), int(reading.steps[0]))
-            yield Evidence(f"{others[0]} is at {number(components.means[others[0]].level)}", (components.means[others[0]].name,))
+            yield Evidence(
+                f"{name} is at {number(reading.level)} now and was never above {number(float(reading.values.max()))}",
+                (reading.name,),
+                int(reading.steps[0]),
+            )
+            yield Evidence(
+                f"{others[0]} is at {number(components.means[others[0]].level)}", (components.means[others[0]].name,)
+            )
             if float(reading.values.max()) <= 0.0:
                 yield Doubt("exactly zero: a verifier that accepts nothing looks the same")

@@ -9,7 +9,15 @@ import numpy as np
 from vario.instruments import Preference
 from vario.rules.base import Evidence, Severity, Sign, lower, number, rule
 
-@rule("RU111", "train-eval-overfit", Severity.WARNING, holds=3, turns=(lower("epochs", "fewer passes over the data"), lower("learning-rate", "smaller steps")), explains=("margin-plateaued",))
+
+@rule(
+    "RU111",
+    "train-eval-overfit",
+    Severity.WARNING,
+    holds=3,
+    turns=(lower("epochs", "fewer passes over the data"), lower("learning-rate", "smaller steps")),
+    explains=("margin-plateaued",),
+)
 def train_eval_overfit(preference: Preference) -> Iterator[Sign]:
     """The training margin grows while the held-out margin falls.
 
@@ -34,4 +42,8 @@ def train_eval_overfit(preference: Preference) -> Iterator[Sign]:
     best = float(np.max(held.values))
     last = float(np.median(held.values[-3:]))
     if best > 0.0 and last < 0.8 * best and int(np.argmax(held.values)) < held.points - 3:
-        yield Evidence(f"held-out margin fell from {number(best)} to {number(last)}, training margin is {number(preference.margin.level)}", ("eval/preference/margin", "preference/margin"), int(held.steps[int(np.argmax(held.values))]))
+        yield Evidence(
+            f"held-out margin fell from {number(best)} to {number(last)}, training margin is {number(preference.margin.level)}",
+            ("eval/preference/margin", "preference/margin"),
+            int(held.steps[int(np.argmax(held.values))]),
+        )

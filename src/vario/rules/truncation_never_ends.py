@@ -7,7 +7,18 @@ from collections.abc import Iterator
 from vario.instruments import Truncation
 from vario.rules.base import Evidence, Severity, Sign, percent, rule, set_
 
-@rule("LN106", "truncation-never-ends", Severity.CRITICAL, holds=2, turns=(set_("max-completion-length", None, "if samples are sensible up to the cut"), set_("missing-eos-penalty", None, "if samples ramble")), explains=("truncation-high",))
+
+@rule(
+    "LN106",
+    "truncation-never-ends",
+    Severity.CRITICAL,
+    holds=2,
+    turns=(
+        set_("max-completion-length", None, "if samples are sensible up to the cut"),
+        set_("missing-eos-penalty", None, "if samples ramble"),
+    ),
+    explains=("truncation-high",),
+)
 def truncation_never_ends(truncation: Truncation) -> Iterator[Sign]:
     """Practically every completion runs to the cap, and has from the start.
 
@@ -28,4 +39,8 @@ def truncation_never_ends(truncation: Truncation) -> Iterator[Sign]:
     """
     share = truncation.share
     if truncation.believable and share.points >= 10 and share.start >= 0.95 and share.level >= 0.95:
-        yield Evidence(f"{percent(share.level)} of completions are cut, {percent(share.start)} in the first steps", ("length/truncated-share",), int(share.steps[0]))
+        yield Evidence(
+            f"{percent(share.level)} of completions are cut, {percent(share.start)} in the first steps",
+            ("length/truncated-share",),
+            int(share.steps[0]),
+        )

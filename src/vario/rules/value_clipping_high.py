@@ -7,7 +7,10 @@ from collections.abc import Iterator
 from vario.instruments import Value
 from vario.rules.base import Evidence, Severity, Sign, percent, raise_, rule
 
-@rule("VF103", "value-clipping-high", Severity.INFO, holds=3, turns=(raise_("value-clip", "room for the critic to move"),))
+
+@rule(
+    "VF103", "value-clipping-high", Severity.INFO, holds=3, turns=(raise_("value-clip", "room for the critic to move"),)
+)
 def value_clipping_high(value: Value) -> Iterator[Sign]:
     """Value predictions are clipped most of the time.
 
@@ -27,4 +30,8 @@ def value_clipping_high(value: Value) -> Iterator[Sign]:
         taxonomy of public threads, value_failure
     """
     if value.clipped is not None and value.clipped.points >= 20 and value.clipped.level > 0.3:
-        yield Evidence(f"{percent(value.clipped.level)} of value predictions are clipped", ("value/clip-fraction",), value.clipped.since_above(0.3))
+        yield Evidence(
+            f"{percent(value.clipped.level)} of value predictions are clipped",
+            ("value/clip-fraction",),
+            value.clipped.since_above(0.3),
+        )

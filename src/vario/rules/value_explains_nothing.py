@@ -7,7 +7,15 @@ from collections.abc import Iterator
 from vario.instruments import Reward, Value
 from vario.rules.base import Doubt, Evidence, Severity, Sign, number, raise_, rule, set_
 
-@rule("VF102", "value-explains-nothing", Severity.WARNING, holds=3, causes=("rewards not scaled", "the critic was never warmed up", "critic learning rate too low"), turns=(set_("reward-scaling", True, "returns of unit scale"), raise_("value-coef", "teaches the critic faster")))
+
+@rule(
+    "VF102",
+    "value-explains-nothing",
+    Severity.WARNING,
+    holds=3,
+    causes=("rewards not scaled", "the critic was never warmed up", "critic learning rate too low"),
+    turns=(set_("reward-scaling", True, "returns of unit scale"), raise_("value-coef", "teaches the critic faster")),
+)
 def value_explains_nothing(value: Value, reward: Reward | None) -> Iterator[Sign]:
     """The value function predicts returns no better than a constant.
 
@@ -29,7 +37,11 @@ def value_explains_nothing(value: Value, reward: Reward | None) -> Iterator[Sign
     """
     if value.explained is not None and value.explained.points >= 40:
         if value.explained.level <= 0.0 and not value.explained.rises():
-            yield Evidence(f"explained variance is {number(value.explained.level)}", ("value/explained-variance",), value.explained.since_below(0.05))
+            yield Evidence(
+                f"explained variance is {number(value.explained.level)}",
+                ("value/explained-variance",),
+                value.explained.since_below(0.05),
+            )
         return
     loss = value.loss
     if reward is None or loss.points < 40 or loss.falls():
@@ -38,4 +50,8 @@ def value_explains_nothing(value: Value, reward: Reward | None) -> Iterator[Sign
     largest = max(abs(reward.total.high), abs(reward.total.low), abs(float(reward.total.values.max())))
     if 2.0 * loss.level > 4.0 * largest**2 and loss.level > 0.5 * loss.start:
         yield Doubt("explained variance is not logged")
-        yield Evidence(f"loss/value stays at {number(loss.level)}; predicting 0 everywhere would cost about {number(0.5 * largest**2)}", ("loss/value", "reward/mean"), int(loss.steps[0]))
+        yield Evidence(
+            f"loss/value stays at {number(loss.level)}; predicting 0 everywhere would cost about {number(0.5 * largest**2)}",
+            ("loss/value", "reward/mean"),
+            int(loss.steps[0]),
+        )

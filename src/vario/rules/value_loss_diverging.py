@@ -7,7 +7,18 @@ from collections.abc import Iterator
 from vario.instruments import Value
 from vario.rules.base import Evidence, Severity, Sign, lower, number, rule, set_
 
-@rule("VF101", "value-loss-diverging", Severity.WARNING, holds=3, turns=(lower("value-coef", "if it drowns the policy's gradient"), set_("reward-scaling", True, "returns of unit scale"), lower("learning-rate", "smaller steps")))
+
+@rule(
+    "VF101",
+    "value-loss-diverging",
+    Severity.WARNING,
+    holds=3,
+    turns=(
+        lower("value-coef", "if it drowns the policy's gradient"),
+        set_("reward-scaling", True, "returns of unit scale"),
+        lower("learning-rate", "smaller steps"),
+    ),
+)
 def value_loss_diverging(value: Value) -> Iterator[Sign]:
     """The value loss grows instead of falling.
 
@@ -28,4 +39,6 @@ def value_loss_diverging(value: Value) -> Iterator[Sign]:
     """
     loss = value.loss
     if loss.points >= 40 and loss.rises() and loss.level > 2.0 * loss.start:
-        yield Evidence(f"loss/value grew from {number(loss.start)} to {number(loss.level)}", ("loss/value",), loss.onset_of_move())
+        yield Evidence(
+            f"loss/value grew from {number(loss.start)} to {number(loss.level)}", ("loss/value",), loss.onset_of_move()
+        )

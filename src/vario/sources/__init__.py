@@ -8,10 +8,10 @@ from pathlib import Path
 from types import MappingProxyType
 
 from vario.errors import ConfigError, Malformed, NothingReadable, SourceError
-from vario.run import Checkpoint, Event, Run
+from vario.run import Checkpoint, Event, Run, Series
 from vario.sources.dialects import DIALECTS
 from vario.sources.dialects.base import NEWEST, OLDEST, Context, Version, canonical_key, give_meaning
-from vario.sources.folder import CHECKPOINT, Found, head_of, look, nothing
+from vario.sources.folder import CHECKPOINT, MAX_ENTRIES, Found, head_of, look, nothing
 from vario.sources.readers import READERS
 from vario.sources.rows import Table
 from vario.sources.settings import is_trainer_config, read_config, settle
@@ -34,7 +34,9 @@ def read(path: str | Path, *, config: str | Path | None = None) -> Run:
     try:
         table = _table(path)
     except OSError as error:
-        raise NothingReadable(f"{path}: cannot be read ({error.strerror or error}); check the path and its permissions") from error
+        raise NothingReadable(
+            f"{path}: cannot be read ({error.strerror or error}); check the path and its permissions"
+        ) from error
     if config is not None:
         table.config.update(read_config(Path(config)))
     return interpret(table)
@@ -54,14 +56,13 @@ def _table(path: Path) -> Table:
     found = look(path)
     if CHECKPOINT.search(path.resolve().name) and found.states:
         found = _siblings(path, found)
-    if found.states:
-        table = _states(path, found)
-    else:
-        table = _rows(path, found)
+    table = _states(path, found) if found.states else _rows(path, found)
     table.files |= found.files
     table.path = str(path)
     table.checkpoints = [Checkpoint(step, str(where)) for step, where in found.checkpoints]
     _configure(table, found.configs)
+    if found.cut:
+        table.warnings.append(f"more than {MAX_ENTRIES} files below {path}: the rest was not looked at")
     if found.denied:
         table.warnings.append(f"no permission for {len(found.denied)} folders, the first is {found.denied[0]}")
     return table
@@ -80,7 +81,7 @@ def _file(path: Path) -> Table:
     if not head.strip():
         with path.open("rb"):
             pass
-        raise Malformed(f"{path}: empty file")
+        raise Malformed(f"{path}: empty file; was the trainer stopped before its first log, or the disk full?")
     for reader in READERS:
         if reader.recognises(path, head):
             table: Table = reader.read(path)
@@ -94,8 +95,10 @@ def _readable(paths: Iterable[Path]) -> tuple[list[Table], list[str]]:
     for path in paths:
         try:
             tables.append(_file(path))
-        except (SourceError, OSError) as error:
+        except SourceError as error:
             failures.append(str(error))
+        except OSError as error:
+            failures.append(f"{path}: cannot be read ({error.strerror or error}); check its owner and mode")
     return tables, failures
 
 
@@ -106,16 +109,43 @@ def _states(path: Path, found: Found) -> Table:
     later files hold another history from there on; files are laid over each other in the order in
     which they were written, so that what the run really went on with wins.
     """
-    ordered = sorted(found.states, key=lambda p: (p.stat().st_mtime_ns, p.parent.name != path.name, _step_of(p)))
+    states, others = _one_run(found)
+    ordered = sorted(states, key=lambda p: (p.stat().st_mtime_ns if p.exists() else 0, p.parent.name != path.name, _step_of(p)))
     tables, failures = _readable(ordered)
     if not tables:
-        raise Malformed(failures[0])
+        if not found.rows:
+            raise Malformed(failures[0])
+        table = _rows(path, found)
+        table.warnings += failures
+        return table
     tables.sort(key=lambda t: max(t.logged_steps(), default=0))
     whole = tables[-1]
     whole.warnings += failures
+    if others:
+        whole.warnings.append(f"{len(others) + 1} runs lie below {path}; {_home(states[0])} was read, not {', '.join(map(str, others[:3]))}")
     for older in reversed(tables[:-1]):
         _stitch(whole, older)
     return whole
+
+
+def _home(state: Path) -> Path:
+    """The output folder that a state file belongs to."""
+    return state.parent.parent if CHECKPOINT.search(state.parent.name) else state.parent
+
+
+def _one_run(found: Found) -> tuple[list[Path], list[Path]]:
+    """The state files of one run, the nearest and then the latest, and the folders of the others.
+
+    The checkpoints and configurations of the others are taken out of `found`.
+    """
+    homes: dict[Path, list[Path]] = {}
+    for state in found.states:
+        homes.setdefault(_home(state), []).append(state)
+    ranked = sorted(homes, key=lambda h: (len(h.parts), -max((p.stat().st_mtime_ns for p in homes[h] if p.exists()), default=0), str(h)))
+    ours, others = ranked[0], ranked[1:]
+    found.checkpoints = [c for c in found.checkpoints if c[1].parent not in others]
+    found.configs = [c for c in found.configs if not any(c.is_relative_to(o) for o in others if not ours.is_relative_to(o))]
+    return homes[ours], others
 
 
 def _step_of(path: Path) -> int:
@@ -126,7 +156,7 @@ def _step_of(path: Path) -> int:
 def _stitch(whole: Table, older: Table) -> None:
     """Note where two histories of one run part, and keep what only the older one holds."""
     ours, theirs = whole.series(), older.series()
-    common = [k for k in ("loss", "grad_norm", "reward", "epoch") if k in ours and k in theirs]
+    common: list[str] = [k for k in ("loss", "grad_norm", "reward", "epoch") if k in ours and k in theirs]
     parted: int | None = None
     for key in common:
         a, b = ours[key], theirs[key]
@@ -135,18 +165,16 @@ def _stitch(whole: Table, older: Table) -> None:
             if step in at and at[step] != value and (at[step] == at[step] or value == value):
                 parted = step if parted is None else min(parted, step)
                 break
-    first = whole.logged_steps()[0] if whole.rows else 0
-    missing = [int(s) for s in older.logged_steps() if s < first]
+    first = min(whole.logged_steps(), default=0)
+    missing = any(s < first for s in older.logged_steps())
     if parted is not None and not any(e.kind == "resume" and e.step == parted for e in whole.events):
         repeated = int((older.logged_steps() >= parted).sum())
         whole.events.append(Event("resume", parted, f"resumed before step {parted}: {repeated} steps were run again"))
     if missing:
-        for key in theirs:
-            for step, value in zip(theirs[key].steps.tolist(), theirs[key].values.tolist(), strict=True):
-                if step < first:
-                    whole.add({key: value}, step=step)
-        whole.events = [e for e in whole.events if e.kind != "resume" or e.step >= first]
-        whole.events.append(Event("resume", int(first), f"the history starts again at step {first}; earlier rows are from {older.path}"))
+        whole.put_before(older, int(first))
+        whole.events.append(
+            Event("resume", int(first), f"the history starts again at step {first}; earlier rows are from {older.path}")
+        )
 
 
 def _rows(path: Path, found: Found) -> Table:
@@ -189,7 +217,7 @@ def _version_text(oldest: Version, newest: Version) -> str | None:
 
 def interpret(table: Table) -> Run:
     """Give the columns of a reader their meaning; the only place where a dialect is chosen."""
-    series = {}
+    series: dict[str, Series] = {}
     for key, values in table.series().items():
         name = canonical_key(key)
         series.setdefault(name, dataclasses.replace(values, key=key))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from vario.errors import NothingReadable
 
-CHECKPOINT = re.compile(r"checkpoint-(\d+)$")
+CHECKPOINT = re.compile(r"^checkpoint-(\d+)$")
 MAX_DEPTH = 3
 MAX_ENTRIES = 20_000
 HEAD_BYTES = 4096
@@ -26,6 +27,7 @@ class Found:
     files: set[str] = field(default_factory=set)
     denied: list[str] = field(default_factory=list)
     others: int = 0
+    cut: bool = False
 
 
 def head_of(path: Path) -> bytes:
@@ -37,24 +39,39 @@ def head_of(path: Path) -> bytes:
         return b""
 
 
+def is_regular(path: Path) -> bool:
+    """Whether it is a file that ends: no pipe, no device. A link that leads nowhere is left to the reader."""
+    try:
+        return stat.S_ISREG(path.stat().st_mode)
+    except OSError:
+        return True
+
+
 def look(folder: Path) -> Found:
     """List a folder up to three levels down; symbolic links to folders are not followed."""
     found = Found()
     seen = 0
     base = len(folder.parts)
-    for where, folders, files in os.walk(folder, onerror=lambda e: found.denied.append(str(e.filename)), followlinks=False):
+    for where, folders, files in os.walk(
+        folder, onerror=lambda e: found.denied.append(str(e.filename)), followlinks=False
+    ):
         here = Path(where)
         depth = len(here.parts) - base
         folders[:] = sorted(f for f in folders if not f.startswith(".")) if depth < MAX_DEPTH else []
+        if found.cut:
+            break
         checkpoint = CHECKPOINT.search(here.name)
         if checkpoint:
             found.checkpoints.append((int(checkpoint[1]), here))
         for name in sorted(files):
             seen += 1
             if seen > MAX_ENTRIES:
-                return found
+                found.cut = True
+                break
             path = here / name
-            if name == "trainer_state.json":
+            if not is_regular(path):
+                found.others += 1
+            elif name == "trainer_state.json":
                 found.states.append(path)
             elif name == "training_args.bin" or (name in {"config.json", "config.yaml", "config.yml"} and depth <= 1):
                 found.configs.append(path)

@@ -76,7 +76,7 @@ class Table:
     files: set[str] = field(default_factory=set)
     texts: int = 0
     _last: dict[str, int] = field(default_factory=dict)
-    _order: list[int] = field(default_factory=list)
+    _order: array[int] = field(default_factory=lambda: array("q"))
 
     def add(self, row: Mapping[str, object], *, step: int | None = None) -> bool:
         """Take one row; False when it holds no step and no number."""
@@ -86,6 +86,8 @@ class Table:
                     break
         had_step = step is not None
         if step is None:
+            if self.rows and not self.index_steps:
+                return False  # the others have a step: a place in between cannot be guessed
             step = self.rows + 1
         taken = 0
         for key, value in self._flat(row, "", 0):
@@ -110,14 +112,30 @@ class Table:
         self.rows += 1
         if "train_runtime" in row:
             return True  # the closing summary of the Trainer, no step of its own
-        kind = "eval" if all(k.startswith(("eval_", "eval/")) for k in row if k not in (*STEP_KEYS, "epoch")) else "train"
+        kind = (
+            "eval" if all(k.startswith(("eval_", "eval/")) for k in row if k not in (*STEP_KEYS, "epoch")) else "train"
+        )
         last = self._last.get(kind)
         if kind == "train" and last is not None and step < last:
-            self.events.append(Event("resume", step, f"the step goes back from {last} to {step}: resumed, or restarted"))
+            self.events.append(
+                Event("resume", step, f"the step goes back from {last} to {step}: resumed, or restarted")
+            )
         self._last[kind] = step
         if kind == "train":
             self._order.append(step)
         return True
+
+    def put_before(self, older: Table, first: int) -> None:
+        """Take over what an older table of the same run holds before step `first`."""
+        for key, series in older.series().items():
+            end = int(np.searchsorted(series.steps, first))
+            if end:
+                self.values[key] = array("d", series.values[:end].tolist()) + self.values.get(key, array("d"))
+                self.steps[key] = array("q", series.steps[:end].tolist()) + self.steps.get(key, array("q"))
+        earlier = [int(s) for s in older.logged_steps() if s < first]
+        self._order = array("q", earlier) + self._order
+        self.rows += len(earlier)
+        self.events = [e for e in older.events if e.step < first] + self.events
 
     def _flat(self, row: Mapping[str, object], prefix: str, depth: int) -> Iterable[tuple[str, object]]:
         for key, value in row.items():
@@ -125,7 +143,11 @@ class Table:
             if isinstance(value, Mapping):
                 if depth < MAX_NESTING:
                     yield from self._flat(value, f"{name}/", depth + 1)
-            elif not isinstance(value, list | tuple):
+                else:
+                    self.texts += 1
+            elif isinstance(value, list | tuple):
+                self.texts += 1
+            else:
                 yield name, value
 
     def series(self) -> dict[str, Series]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import pickle
 import zipfile
 from collections.abc import Mapping
@@ -14,13 +15,18 @@ from vario.run import Setting
 
 MAX_BYTES = 32 << 20
 """A larger file is no configuration."""
+MAX_INTEGER = 1 << 63
 
 
 class _Inert:
     """Stands for every class that a pickle names: takes anything, does nothing."""
 
-    def __init__(self, *args: object, **kwargs: object) -> None:
-        self.args = args
+    args: tuple[object, ...] = ()
+
+    def __new__(cls, *args: object, **kwargs: object) -> _Inert:
+        made = super().__new__(cls)
+        made.args = args
+        return made
 
     def __call__(self, *args: object, **kwargs: object) -> _Inert:
         return _Inert(*args)
@@ -77,7 +83,7 @@ def read_training_args(path: Path) -> dict[str, object]:
     state = getattr(made, "state", None)
     if not isinstance(state, Mapping):
         raise ConfigError(f"{path}: holds no arguments")
-    return {str(k): _plain(v) for k, v in state.items()}
+    return {k: _plain(v) for k, v in state.items() if isinstance(k, str)}
 
 
 def read_config(path: Path) -> dict[str, object]:
@@ -99,11 +105,13 @@ def read_config(path: Path) -> dict[str, object]:
         try:
             import yaml
         except ImportError as error:
-            raise ConfigError(f"{path}: YAML needs `pip install vario[yaml]`; or give the configuration as JSON") from error
+            raise ConfigError(
+                f"{path}: YAML needs `pip install vario[yaml]`; or give the configuration as JSON"
+            ) from error
         try:
             loaded = yaml.safe_load(text)
-        except yaml.YAMLError as error:
-            raise ConfigError(f"{path}: broken YAML ({str(error).splitlines()[0]})") from error
+        except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:  # dates and numbers raise their own
+            raise ConfigError(f"{path}: broken YAML ({(str(error).splitlines() or [type(error).__name__])[0]})") from error
     else:
         try:
             loaded = json.loads(text)
@@ -114,21 +122,39 @@ def read_config(path: Path) -> dict[str, object]:
     return {str(k): v for k, v in loaded.items()}
 
 
+MAX_PARTS = 10_000
+"""A setting with more parts is no setting; aliases in YAML and pickles can unfold without end."""
+
+
+def _parts(value: object, most: int) -> int:
+    """How many parts a value has, counted no further than `most`."""
+    count, waiting = 0, [value]
+    while waiting and count <= most:
+        count += 1
+        here = waiting.pop()
+        waiting += list(here.values())[:most] if isinstance(here, Mapping) else list(here)[:most] if isinstance(here, list | tuple) else []
+    return count
+
+
 def settle(raw: Mapping[str, object]) -> dict[str, Setting]:
     """Plain settings: scalars stay, lists and mappings become JSON text, anything else is dropped."""
     settled: dict[str, Setting] = {}
     for key, value in raw.items():
-        if value is None or isinstance(value, bool | int | float | str):
+        if isinstance(value, int) and abs(value) >= MAX_INTEGER:
+            settled[key] = math.copysign(math.inf, value)
+        elif value is None or isinstance(value, bool | int | float | str):
             settled[key] = value
-        elif isinstance(value, list | tuple | dict):
+        elif isinstance(value, list | tuple | dict) and _parts(value, MAX_PARTS) <= MAX_PARTS:
             try:
                 settled[key] = json.dumps(value)
-            except (TypeError, ValueError):
+            except (TypeError, ValueError, RecursionError):
                 continue
     return settled
 
 
-TRAINER_FIELDS = frozenset({"per_device_train_batch_size", "gradient_accumulation_steps", "num_train_epochs", "max_steps"})
+TRAINER_FIELDS = frozenset(
+    {"per_device_train_batch_size", "gradient_accumulation_steps", "num_train_epochs", "max_steps"}
+)
 MODEL_FIELDS = frozenset({"hidden_size", "num_hidden_layers", "architectures", "vocab_size"})
 
 

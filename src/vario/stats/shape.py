@@ -83,8 +83,7 @@ def _candidates(k: int) -> _Candidates:
     for knot in range(2, k - 2):
         rows.append(("ramp", knot, np.column_stack((one, np.minimum(t, knot))), 2, 1))
         rows.append(("bend", knot, np.column_stack((one, np.minimum(t, knot), np.maximum(t - knot, 0.0))), 3, 1))
-    for knot in range(2, k - 1):
-        rows.append(("step", knot, np.column_stack((one, (t >= knot).astype(float))), 2, 1))
+    rows += [("step", knot, np.column_stack((one, (t >= knot).astype(float))), 2, 1) for knot in range(2, k - 1)]
     hats = np.stack([x @ np.linalg.pinv(x) for _, _, x, _, _ in rows])
     return _Candidates(
         tuple(r[0] for r in rows),

@@ -57,9 +57,15 @@ class Spike:
 
 
 class ShiftDetector:
-    """Feed points in order with `push`; it returns a Shift when one is established."""
+    """Feed points in order with `push`; it returns a Shift when one is established.
 
-    def __init__(self) -> None:
+    Args:
+        from_zero: a logarithm of a size that starts near zero (KL): its early growth spans orders of
+            magnitude, so a shift is compared only with past moves in its own direction.
+    """
+
+    def __init__(self, *, from_zero: bool = False) -> None:
+        self._from_zero = from_zero
         self._start: list[float] = []
         self._all: list[float] = []
         self._recent: deque[float] = deque(maxlen=BEFORE + SKIP)
@@ -132,8 +138,8 @@ class ShiftDetector:
             return None
         return self._gate(i)
 
-    def _wander(self, onset: int, held: int) -> float:
-        """The move that the run has made by itself before, over as many points, with a margin.
+    def _wander(self, onset: int, held: int, wanted: float) -> float:
+        """The move (in that direction) that the run has made by itself before, over as many points, with a margin.
 
         Long memory and learning curves move the level without a jump; a shift must beat them.
         """
@@ -144,7 +150,19 @@ class ShiftDetector:
         medians = np.median(np.lib.stride_tricks.sliding_window_view(past, AFTER), axis=1)
         if medians.size <= lag:
             return math.inf
-        return (WANDER_MARGIN + WANDER_MEMORY * self._rho) * float(np.abs(medians[lag:] - medians[:-lag]).max())
+        moves = wanted * (medians[lag:] - medians[:-lag])
+        largest = float((moves if self._from_zero else np.abs(moves)).max())
+        return (WANDER_MARGIN + WANDER_MEMORY * self._rho) * max(0.0, largest)
+
+    def _refine(self, onset: int, i: int) -> int:
+        """The place between `onset` and now where one step explains the values best."""
+        first = max(0, onset - AFTER)
+        y = np.asarray(self._all[first : i + 1])
+        costs = [
+            float(((y[:k] - y[:k].mean()) ** 2).sum() + ((y[k:] - y[k:].mean()) ** 2).sum())
+            for k in range(2, y.size - 1)
+        ]
+        return first + 2 + int(np.argmin(costs)) if costs else onset
 
     def _gate(self, i: int) -> Shift | None:
         side = 0 if self._cusum[0] >= self._cusum[1] else 1
@@ -163,8 +181,11 @@ class ShiftDetector:
         expected = before + drift * (base.size / 2.0 + held)
         plain, carried = (after - before) / sd, (after - expected) / sd
         wanted = 1.0 if side == 0 else -1.0
-        if min(wanted * plain, wanted * carried) <= GATE_SDS or abs(after - before) <= self._wander(onset, held):
+        if min(wanted * plain, wanted * carried) <= GATE_SDS or abs(after - before) <= self._wander(
+            onset, held, wanted
+        ):
             return None
+        onset = self._refine(onset, i)
         self._level, self._slope, self._last_residual = after, 0.0, 0.0
         self._cusum = [0.0, 0.0]
         self._quiet_until = i + SILENCE
@@ -172,9 +193,9 @@ class ShiftDetector:
         return Shift(onset, i, before, after, wanted * min(abs(plain), abs(carried)))
 
 
-def find_shifts(values: Floats) -> tuple[Shift, ...]:
+def find_shifts(values: Floats, *, from_zero: bool = False) -> tuple[Shift, ...]:
     """All level shifts of a finite series, in the order in which a live monitor sees them."""
-    detector = ShiftDetector()
+    detector = ShiftDetector(from_zero=from_zero)
     return tuple(shift for value in values.tolist() if (shift := detector.push(value)) is not None)
 
 
@@ -200,7 +221,9 @@ def find_spikes(values: Floats, *, ratio: bool = True) -> tuple[Spike, ...]:
     sd = 1.4826 * np.median(np.abs(windows - local[:, None]), axis=1)
     here = values[SPIKE_WINDOW:]
     far = np.abs(here - local) > SPIKE_SDS * np.maximum(sd, 1e-12)
-    far &= (np.abs(here) > SPIKE_TIMES * np.abs(local)) if ratio else (np.abs(here - local) > 10.0 * np.maximum(sd, 1e-12))
+    far &= (
+        (np.abs(here) > SPIKE_TIMES * np.abs(local)) if ratio else (np.abs(here - local) > 10.0 * np.maximum(sd, 1e-12))
+    )
     far &= np.abs(here) > 1e-12
     spikes = []
     for j in np.flatnonzero(far):

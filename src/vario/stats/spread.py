@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 from vario.run import Floats
@@ -71,7 +73,7 @@ def block_medians(values: Floats, blocks: int) -> Floats:
     if n % blocks == 0:
         return np.asarray(np.median(values.reshape(blocks, n // blocks), axis=1))
     edges = block_edges(n, blocks)
-    return np.array([np.median(values[a:b]) for a, b in zip(edges[:-1], edges[1:], strict=True)])
+    return np.array([np.median(values[a:b]) for a, b in pairwise(edges)])
 
 
 def thin(values: Floats, most: int) -> tuple[Floats, int]:

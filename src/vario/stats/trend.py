@@ -76,7 +76,17 @@ def two_scale(values: Floats) -> Trend | None:
     if noise_sd <= 1e-12 * max(scale, 1e-300):
         moved = abs(slope) * n > 1e-9 * max(scale, 1e-300)
         slope = slope if moved else 0.0
-        return Trend(slope, slope, slope, 0.0 if moved else 1.0, slope * n, math.copysign(math.inf, slope) if moved else 0.0, 0.0, 0.0, n)
+        return Trend(
+            slope,
+            slope,
+            slope,
+            0.0 if moved else 1.0,
+            slope * n,
+            math.copysign(math.inf, slope) if moved else 0.0,
+            0.0,
+            0.0,
+            n,
+        )
     rho = memory(residual)
     n_eff = max(n * (1.0 - rho) / (1.0 + rho), 3.0)
     se2 = max(energy / (n_eff - 2.0), energy / (n - 2) * (1.0 + rho) / (1.0 - rho)) / sum_t2
@@ -90,11 +100,15 @@ def two_scale(values: Floats) -> Trend | None:
     coarse = float(u @ medians) / sum_u2
     scatter = medians - medians.mean() - coarse * u
     coarse_se = math.sqrt(float(scatter @ scatter) / (COARSE_BLOCKS - 2) / sum_u2)
-    p_coarse = two_sided_p(coarse / coarse_se, COARSE_BLOCKS - 2) if coarse_se > 0.0 else (1.0 if coarse == 0.0 else 0.0)
+    p_coarse = (
+        two_sided_p(coarse / coarse_se, COARSE_BLOCKS - 2) if coarse_se > 0.0 else (1.0 if coarse == 0.0 else 0.0)
+    )
     if coarse * slope < 0.0:
         p_coarse = 1.0
     half = max(
         critical(1.0 - CONFIDENCE, fine_dof) * fine_se,
         critical(1.0 - CONFIDENCE, COARSE_BLOCKS - 2) * coarse_se * COARSE_BLOCKS / n,
     )
-    return Trend(slope, slope - half, slope + half, max(p_fine, p_coarse), slope * n, slope * n / noise_sd, noise_sd, rho, n)
+    return Trend(
+        slope, slope - half, slope + half, max(p_fine, p_coarse), slope * n, slope * n / noise_sd, noise_sd, rho, n
+    )

@@ -8,9 +8,23 @@ from dataclasses import dataclass
 from vario.rules.base import Severity
 from vario.rules.engine import Incident
 
-FATAL = ("policy-collapse", "mode-collapse", "reward-function-broke", "reward-hacking", "non-finite", "kl-runaway", "reward-collapsed", "signal-collapsed-unsolved", "reward-constant", "learning-rate-zero", "gradient-zero-despite-signal")
+FATAL = (
+    "policy-collapse",
+    "mode-collapse",
+    "reward-function-broke",
+    "reward-hacking",
+    "non-finite",
+    "kl-runaway",
+    "reward-collapsed",
+    "signal-collapsed-unsolved",
+    "reward-constant",
+    "learning-rate-zero",
+    "gradient-zero-despite-signal",
+)
 """Open and critical: no further step of this run helps."""
-REPAIRABLE = frozenset({"reward-constant", "signal-collapsed-unsolved", "learning-rate-zero", "gradient-zero-despite-signal"})
+REPAIRABLE = frozenset(
+    {"reward-constant", "signal-collapsed-unsolved", "learning-rate-zero", "gradient-zero-despite-signal"}
+)
 """Fatal to progress but not to the policy: change something rather than go back."""
 
 
@@ -49,31 +63,89 @@ def advise(situation: Situation) -> Advice:
         return Advice("cannot-tell", "high", "too few points for any test", ("more logged steps",))
     for incident in critical:
         if incident.rule.name in REPAIRABLE:
-            return Advice("intervene", incident.confidence, f"{incident.rule.name}: nothing can be learnt until it is mended", ("the finding passing",))
+            return Advice(
+                "intervene",
+                incident.confidence,
+                f"{incident.rule.name}: nothing can be learnt until it is mended",
+                ("the finding passing",),
+            )
         if incident.rule.name in FATAL:
-            return Advice("stop", incident.confidence, f"{incident.rule.name}: further steps do not help", ("evidence against this finding",))
+            return Advice(
+                "stop",
+                incident.confidence,
+                f"{incident.rule.name}: further steps do not help",
+                ("evidence against this finding",),
+            )
     if situation.regime == "kl-up-reward-down":
-        return Advice("stop", "medium", "KL climbs while the reward falls: stop now, back to the best checkpoint", ("a reward that recovers over the next tenth of the run",))
+        return Advice(
+            "stop",
+            "medium",
+            "KL climbs while the reward falls: stop now, back to the best checkpoint",
+            ("a reward that recovers over the next tenth of the run",),
+        )
     if situation.trajectory == "peaked":
-        return Advice("stop", situation.trajectory_confidence, "the reward has peaked: use that checkpoint", ("a held-out score that still rises",))
+        return Advice(
+            "stop",
+            situation.trajectory_confidence,
+            "the reward has peaked: use that checkpoint",
+            ("a held-out score that still rises",),
+        )
     if situation.at_ceiling:
-        return Advice("stop", "high", "the ceiling is reached: nothing is left to gain on this data", ("harder data", "a held-out score that still rises"))
+        return Advice(
+            "stop",
+            "high",
+            "the ceiling is reached: nothing is left to gain on this data",
+            ("harder data", "a held-out score that still rises"),
+        )
     if "kl-rises-without-reward" in named:
-        return Advice("stop", "medium", "KL climbs and the reward does not answer: the upside is near zero", ("a held-out score that rises",))
+        return Advice(
+            "stop",
+            "medium",
+            "KL climbs and the reward does not answer: the upside is near zero",
+            ("a held-out score that rises",),
+        )
     warned = [i for i in firing if i.severity >= Severity.WARNING]
     if warned:
-        return Advice("intervene", warned[0].confidence, f"{warned[0].rule.name} is open", ("the finding passing after the change",))
+        return Advice(
+            "intervene",
+            warned[0].confidence,
+            f"{warned[0].rule.name} is open",
+            ("the finding passing after the change",),
+        )
     if situation.trajectory == "declining":
-        return Advice("intervene", situation.trajectory_confidence, "the reward falls", ("a reward that recovers", "harder data from some step on"))
+        return Advice(
+            "intervene",
+            situation.trajectory_confidence,
+            "the reward falls",
+            ("a reward that recovers", "harder data from some step on"),
+        )
     if situation.trajectory in ("rising", "slowing"):
         if not situation.witnesses:
-            return Advice("continue", "low", "the reward rises, and nothing else is there to agree", ("a held-out score", "KL to the reference"))
-        confidence = "medium" if "held-out" not in situation.witnesses or situation.trajectory_confidence != "high" else "high"
-        return Advice("continue", confidence, "the reward still rises", ("a plateau", "KL that climbs faster than the reward"))
+            return Advice(
+                "continue",
+                "low",
+                "the reward rises, and nothing else is there to agree",
+                ("a held-out score", "KL to the reference"),
+            )
+        confidence = (
+            "medium" if "held-out" not in situation.witnesses or situation.trajectory_confidence != "high" else "high"
+        )
+        return Advice(
+            "continue", confidence, "the reward still rises", ("a plateau", "KL that climbs faster than the reward")
+        )
     if situation.trajectory == "saturated":
-        return Advice("stop", "medium", "the reward is constant at a high value", ("a known ceiling above it", "harder data"))
+        return Advice(
+            "stop", "medium", "the reward is constant at a high value", ("a known ceiling above it", "harder data")
+        )
     if situation.regime == "kl-up-reward-flat":
         return Advice("stop", "low", "KL climbs while the reward stands", ("a reward that moves again",))
     if situation.trajectory == "noise":
-        return Advice("intervene", "low", "the reward has not left its noise", ("more points", "a held-out score with error bars"))
-    return Advice("cannot-tell", "low", "the reward stands below any known ceiling; whether that is enough depends on your target", ("a declared target or ceiling", "a held-out score"))
+        return Advice(
+            "intervene", "low", "the reward has not left its noise", ("more points", "a held-out score with error bars")
+        )
+    return Advice(
+        "cannot-tell",
+        "low",
+        "the reward stands below any known ceiling; whether that is enough depends on your target",
+        ("a declared target or ceiling", "a held-out score"),
+    )

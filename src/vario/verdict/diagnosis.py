@@ -164,11 +164,23 @@ def _verdict(look: Look, incidents: tuple[Incident, ...]) -> Verdict:
         witnesses.add("held-out")
     share = reward.share_of_ceiling if reward is not None else None
     converged = any(i.rule.name == "run-has-converged" and i.until is None for i in incidents)
-    at_ceiling = trajectory.word in ("saturated", "plateau") and (share is not None and share >= 0.95 or converged)
-    advice = advise(Situation(trajectory.word, trajectory.confidence, regime, incidents, at_ceiling, frozenset(witnesses)))
+    at_ceiling = trajectory.word in ("saturated", "plateau") and ((share is not None and share >= 0.95) or converged)
+    advice = advise(
+        Situation(trajectory.word, trajectory.confidence, regime, incidents, at_ceiling, frozenset(witnesses))
+    )
     risk = _risk(look, kl, score, best)
     narrative = narrate(look, score, trajectory, regime, advice, best, incidents, frozenset(witnesses))
-    return Verdict(advice.action, _joint(advice.confidence, trajectory), trajectory.word, regime, best, risk, narrative, advice.why, advice.would_change_it)
+    return Verdict(
+        advice.action,
+        _joint(advice.confidence, trajectory),
+        trajectory.word,
+        regime,
+        best,
+        risk,
+        narrative,
+        advice.why,
+        advice.would_change_it,
+    )
 
 
 def _joint(action: str, trajectory: Trajectory) -> str:

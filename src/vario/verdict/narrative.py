@@ -38,7 +38,12 @@ def narrate(
     if regime != "unknown":
         _, kl, _, reward = regime.split("-")
         said.append(f"Over the last half KL {REGIME[kl]} while the score {REGIME[reward]}.")
-    elif score is not None and look.find("kl/reference") is None and look.find("kl/reference/sequence") is None and look.find("preference/margin") is None:
+    elif (
+        score is not None
+        and look.find("kl/reference") is None
+        and look.find("kl/reference/sequence") is None
+        and look.find("preference/margin") is None
+    ):
         said.append("KL to a reference is not logged: what the gain costs in drift cannot be seen.")
     causes = [i for i in incidents if i.severity >= Severity.WARNING and i.until is None]
     if causes:
@@ -46,7 +51,13 @@ def narrate(
         said.append(f"Found: {names}.")
     said.append(f"{advice.action.replace('-', ' ').capitalize()}: {advice.why}.")
     if best is not None and advice.action in ("stop", "intervene") and best.step < look.step:
-        where = "saved" if best.saved else f"nearest saved: {best.nearest_saved}" if best.nearest_saved is not None else "no checkpoint lies beside the log"
+        where = (
+            "saved"
+            if best.saved
+            else f"nearest saved: {best.nearest_saved}"
+            if best.nearest_saved is not None
+            else "no checkpoint lies beside the log"
+        )
         said.append(f"Best so far is step {best.step} by {best.by} ({best.value:.3g}; {where}).")
     missing = [w for w in ("held-out score", "KL") if {"held-out score": "held-out", "KL": "kl"}[w] not in witnesses]
     if trajectory.word in ("rising", "slowing") and missing and look.find("preference/margin") is None:

@@ -44,11 +44,17 @@ def _loss(look: Look) -> Iterator[Note]:
         return
     updates = look.run.declared.updates_per_rollout
     if abs(loss.level) < 1e-3 and updates == 1.0 and _gradient_alive(look):
-        yield Note("loss-zero-is-normal", f"the loss is {loss.level:.1g}: with one update per rollout and advantages centred in groups its value is near 0 while its gradient is not")
+        yield Note(
+            "loss-zero-is-normal",
+            f"the loss is {loss.level:.1g}: with one update per rollout and advantages centred in groups its value is near 0 while its gradient is not",
+        )
     elif loss.shape is not None and loss.shape.moved:
         rises = loss.shape.end > loss.shape.start
         name = "loss-rises-while-learning" if rises and _learns(look) else "loss-trend-is-not-progress"
-        yield Note(name, f"the loss moved from {loss.shape.start:.2g} to {loss.shape.end:.2g}: the value of a policy loss is no measure of progress")
+        yield Note(
+            name,
+            f"the loss moved from {loss.shape.start:.2g} to {loss.shape.end:.2g}: the value of a policy loss is no measure of progress",
+        )
 
 
 def _clip(look: Look) -> Iterator[Note]:
@@ -56,19 +62,27 @@ def _clip(look: Look) -> Iterator[Note]:
     if clip is None:
         return
     if look.run.declared.updates_per_rollout == 1.0 and float(clip.values.max()) == 0.0:
-        yield Note("clip-zero-is-on-policy", "nothing is ever clipped: with one update per rollout the ratio is exactly 1")
+        yield Note(
+            "clip-zero-is-on-policy", "nothing is ever clipped: with one update per rollout the ratio is exactly 1"
+        )
     low, high = look.find("clip/fraction/low", least=20), look.find("clip/fraction/high", least=20)
     if low is not None and high is not None and 0.0 < clip.level < 0.05:
         a, b = float(low.values[-20:].mean()), float(high.values[-20:].mean())
         if a > 0.0 and b > 0.0 and 0.33 < a / b < 3.0 and _learns(look):
-            yield Note("clipping-balanced-is-healthy", f"{100 * clip.level:.1f} % of tokens clip, both sides alike, while the reward rises")
+            yield Note(
+                "clipping-balanced-is-healthy",
+                f"{100 * clip.level:.1f} % of tokens clip, both sides alike, while the reward rises",
+            )
 
 
 def _kl(look: Look) -> Iterator[Note]:
     declared = look.run.declared
     kl = look.find("kl/reference", least=1) or look.find("kl/reference/sequence", least=1)
     if kl is None and declared.kl_by_design is False:
-        yield Note("kl-not-logged-by-design", "the KL coefficient is 0, so no reference is loaded and no KL logged; drift is judged by entropy, length and text")
+        yield Note(
+            "kl-not-logged-by-design",
+            "the KL coefficient is 0, so no reference is loaded and no KL logged; drift is judged by entropy, length and text",
+        )
     if kl is not None and int(kl.steps[0]) <= 1 and abs(float(kl.values[0])) < 1e-6 and kl.points > 1:
         yield Note("kl-zero-at-start", "KL is 0 at the first step: policy and reference are still the same model")
 
@@ -86,7 +100,10 @@ def _reward(look: Look) -> Iterator[Note]:
     if length is not None and reward is not None and length.falls() and length.level < 0.85 * length.start:
         parts = [look.find(f"reward/component/{n}/mean", least=24) for n in look.history.run.components()]
         if not any(p is not None and p.falls() and p.high - p.level > 0.2 * abs(p.high) for p in parts):
-            yield Note("length-falls-with-accuracy", f"length fell from {length.start:.0f} to {length.level:.0f} tokens while no score fell: the model stopped rambling")
+            yield Note(
+                "length-falls-with-accuracy",
+                f"length fell from {length.start:.0f} to {length.level:.0f} tokens while no score fell: the model stopped rambling",
+            )
     components = [c for n in look.history.run.components() if (c := look.find(f"reward/component/{n}/mean", least=24))]
     total = look.find("reward/mean", least=24)
     if total is not None and total.shape is not None and total.flat() and any(c.rises() for c in components):
@@ -95,18 +112,32 @@ def _reward(look: Look) -> Iterator[Note]:
         done = [c for c in components if c.shape is not None and c.shape.word == "plateau" and c.level > 0.9]
         going = [c for c in components if c.shape is not None and c.shape.word in ("rising", "slowing")]
         if done and going:
-            yield Note("components-learn-in-turn", f"{done[0].name.split('/')[2]} is learnt, {going[0].name.split('/')[2]} is being learnt")
+            yield Note(
+                "components-learn-in-turn",
+                f"{done[0].name.split('/')[2]} is learnt, {going[0].name.split('/')[2]} is being learnt",
+            )
 
 
 def _gradient(look: Look) -> Iterator[Note]:
     gradient = look.instrument(Gradient)
     if isinstance(gradient, Gradient) and gradient.clip_at and gradient.norm.level > gradient.clip_at:
-        yield Note("grad-norm-is-pre-clip", f"gradient norms of {gradient.norm.level:.2g} exceed the bound of {gradient.clip_at:.2g}: they are logged before clipping")
+        yield Note(
+            "grad-norm-is-pre-clip",
+            f"gradient norms of {gradient.norm.level:.2g} exceed the bound of {gradient.clip_at:.2g}: they are logged before clipping",
+        )
 
 
 def _preference(look: Look) -> Iterator[Note]:
     pairs = look.instrument(Preference)
     if not isinstance(pairs, Preference) or pairs.chosen is None or pairs.rejected is None:
         return
-    if pairs.chosen.level < pairs.chosen.start and pairs.rejected.falls() and pairs.margin.rises() and pairs.chosen.start - pairs.chosen.level < 0.34 * pairs.margin.level:
-        yield Note("preference-both-fall-margin-rises", "chosen and rejected rewards both fall, the chosen one slowly, and the margin rises: usual for this loss")
+    if (
+        pairs.chosen.level < pairs.chosen.start
+        and pairs.rejected.falls()
+        and pairs.margin.rises()
+        and pairs.chosen.start - pairs.chosen.level < 0.34 * pairs.margin.level
+    ):
+        yield Note(
+            "preference-both-fall-margin-rises",
+            "chosen and rejected rewards both fall, the chosen one slowly, and the margin rises: usual for this loss",
+        )

@@ -26,10 +26,24 @@ def _plain(value: object) -> Json:
 def _finding(finding: Finding) -> dict[str, object]:
     made: dict[str, object] = {
         k: getattr(finding, k)
-        for k in ("code", "name", "severity", "confidence", "audience", "since", "detected_at", "until", "evidence", "metrics", "excluded", "causes")
+        for k in (
+            "code",
+            "name",
+            "severity",
+            "confidence",
+            "audience",
+            "since",
+            "detected_at",
+            "until",
+            "evidence",
+            "metrics",
+            "excluded",
+            "causes",
+        )
     }
     made["changes"] = [
-        {"knob": c.knob, "key": c.key, "current": c.current, "suggested": c.suggested, "why": c.why} for c in finding.changes
+        {"knob": c.knob, "key": c.key, "current": c.current, "suggested": c.suggested, "why": c.why}
+        for c in finding.changes
     ]
     made["references"] = finding.references
     if finding.symptoms:
@@ -65,7 +79,14 @@ def to_json(diagnosis: Diagnosis) -> dict[str, Json]:
             "regime": verdict.regime,
             "best_checkpoint": None
             if best is None
-            else {"step": best.step, "by": best.by, "value": best.value, "saved": best.saved, "interval": best.interval, "nearest_saved": best.nearest_saved},
+            else {
+                "step": best.step,
+                "by": best.by,
+                "value": best.value,
+                "saved": best.saved,
+                "interval": best.interval,
+                "nearest_saved": best.nearest_saved,
+            },
             "upside": {"expected": None, "interval80": None, "method": "cannot tell: no forecast is made"},
             "risk": {
                 "text": verdict.risk.text,
@@ -80,7 +101,8 @@ def to_json(diagnosis: Diagnosis) -> dict[str, Json]:
         "findings": [_finding(f) for f in diagnosis.findings],
         "notes": [{"name": n.name, "text": n.text} for n in diagnosis.notes],
         "unknown": [
-            {"code": u.code, "name": u.name, "missing": u.missing, "enable": u.enable, "reason": u.reason} for u in diagnosis.unknown
+            {"code": u.code, "name": u.name, "missing": u.missing, "enable": u.enable, "reason": u.reason}
+            for u in diagnosis.unknown
         ],
         "broken": [{"name": n, "error": e} for n, e in diagnosis.broken],
         "readings": {

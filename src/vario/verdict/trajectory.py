@@ -38,7 +38,9 @@ def trajectory_of(score: Reading | None, reward: Reward | None) -> Trajectory:
     """Judge the raw score (or the margin, for preference runs)."""
     if score is None or score.points < MIN_POINTS:
         n = 0 if score is None else score.points
-        return Trajectory("too-short", "high" if n < MIN_POINTS // 2 else "medium", f"{n} points; the tests need {MIN_POINTS}")
+        return Trajectory(
+            "too-short", "high" if n < MIN_POINTS // 2 else "medium", f"{n} points; the tests need {MIN_POINTS}"
+        )
     shape = score.shape
     assert shape is not None
     name = score.name
@@ -49,7 +51,10 @@ def trajectory_of(score: Reading | None, reward: Reward | None) -> Trajectory:
     share = reward.share_of_ceiling if reward is not None else None
     if share is not None and share >= CEILING_SHARE:
         return Trajectory("saturated", "high", f"{name} is at {100 * share:.0f} % of its ceiling")
-    if float(np.median(score.values)) == float(score.values.min()) == score.level and (score.values == score.level).mean() > 0.8:
+    if (
+        float(np.median(score.values)) == float(score.values.min()) == score.level
+        and (score.values == score.level).mean() > 0.8
+    ):
         word = "flat-low" if score.level <= 0.0 else "plateau"
         return Trajectory(word, "medium", f"{name} is {score.level:.3g} at most steps")
     many = score.points >= 100
@@ -60,10 +65,14 @@ def trajectory_of(score: Reading | None, reward: Reward | None) -> Trajectory:
         confidence = "high" if strong and many else "medium" if strong or many else "low"
         if word == "peaked" and shape.top - shape.end < 2.0 * shape.noise_sd:
             confidence = "low" if confidence == "medium" else "medium"
-        return Trajectory(word, confidence, f"{name} went from {shape.start:.3g} to {shape.end:.3g} (top {shape.top:.3g})")
+        return Trajectory(
+            word, confidence, f"{name} went from {shape.start:.3g} to {shape.end:.3g} (top {shape.top:.3g})"
+        )
     quiet = shape.noise_sd < LITTLE_NOISE * abs(score.level)
     word = "plateau" if quiet else "noise"
-    return Trajectory(word, "medium" if many else "low", f"{name} never left the interval of its own noise around {score.level:.3g}")
+    return Trajectory(
+        word, "medium" if many else "low", f"{name} never left the interval of its own noise around {score.level:.3g}"
+    )
 
 
 def score_of(look: Look) -> Reading | None:

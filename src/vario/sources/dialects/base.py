@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -37,9 +38,9 @@ class Context:
         return None
 
     def number(self, key: str) -> float | None:
-        """A numeric setting; None when it is absent or no number."""
+        """A numeric setting; None when it is absent, no number, or not finite."""
         value = self.config.get(key)
-        return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+        return float(value) if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) else None
 
 
 @dataclass(frozen=True, slots=True)

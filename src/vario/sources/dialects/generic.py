@@ -19,10 +19,35 @@ def algorithm(keys: frozenset[str], config: Mapping[str, Setting]) -> str:
 
 
 ALIASES = (
-    *(Alias(k, "reward/mean") for k in ("reward/mean", "reward", "reward_mean", "mean_reward", "avg_reward", "rewards/mean", "reward_avg", "rewards")),
+    *(
+        Alias(k, "reward/mean")
+        for k in (
+            "reward/mean",
+            "reward",
+            "reward_mean",
+            "mean_reward",
+            "avg_reward",
+            "rewards/mean",
+            "reward_avg",
+            "rewards",
+        )
+    ),
     *(Alias(k, "kl/reference") for k in ("kl/reference", "kl", "kl_mean", "mean_kl", "kl_ref")),
     *(Alias(k, "entropy/mean") for k in ("entropy/mean", "entropy", "policy_entropy", "mean_entropy")),
-    *(Alias(k, "length/mean") for k in ("length/mean", "completion_length", "response_length", "mean_response_length", "completion_len", "avg_response_len", "mean_length", "response_len", "avg_len")),
+    *(
+        Alias(k, "length/mean")
+        for k in (
+            "length/mean",
+            "completion_length",
+            "response_length",
+            "mean_response_length",
+            "completion_len",
+            "avg_response_len",
+            "mean_length",
+            "response_len",
+            "avg_len",
+        )
+    ),
     *(Alias(k, "length/truncated-share") for k in ("length/truncated-share", "truncated_ratio", "truncation_rate")),
     *(Alias(k, "gradient/norm") for k in ("gradient/norm", "grad_norm", "gradient_norm")),
     *(Alias(k, "learning-rate") for k in ("learning-rate", "learning_rate", "lr")),
@@ -30,7 +55,10 @@ ALIASES = (
     *(Alias(k, "loss/value") for k in ("loss/value", "value_loss", "critic_loss", "vf_loss")),
     *(Alias(k, "loss/total") for k in ("loss/total", "loss")),
     *(Alias(k, "clip/fraction/total") for k in ("clip/fraction/total", "clip_frac", "clipfrac", "clip_fraction")),
-    *(Alias(k, "eval/score/mean") for k in ("eval/score/mean", "eval_reward", "eval_score", "eval_accuracy", "val_reward", "val_score")),
+    *(
+        Alias(k, "eval/score/mean")
+        for k in ("eval/score/mean", "eval_reward", "eval_score", "eval_accuracy", "val_reward", "val_score")
+    ),
     Alias("kl/update", "kl/update"),
     Alias("approx_kl", "kl/update"),
     Alias("reward/std/within-group", "reward/std/within-group"),
@@ -53,7 +81,10 @@ ALIASES = (
     Alias("rewards/rejected", "preference/rejected-reward"),
     Alias("rewards/margins", "preference/margin"),
     Alias("rewards/accuracies", "preference/accuracy"),
-    *(Alias(f"preference/{k}", f"preference/{k}") for k in ("chosen-reward", "rejected-reward", "margin", "accuracy", "chosen-logp", "rejected-logp")),
+    *(
+        Alias(f"preference/{k}", f"preference/{k}")
+        for k in ("chosen-reward", "rejected-reward", "margin", "accuracy", "chosen-logp", "rejected-logp")
+    ),
 )
 
 DIALECT = Dialect("generic", recognises, algorithm, ALIASES, ignored=(r"epoch", r"time", r"timestamp", r"_.*"))

@@ -5,7 +5,6 @@ What the keys mean, and since when, was read from TRL's sources and tags (0.2 to
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 
 import numpy as np
@@ -43,7 +42,7 @@ def algorithm(keys: frozenset[str], config: Mapping[str, Setting]) -> str:
         return "async-grpo"
     if "objective/scores_margin" in keys or {"rewards/margins", "objective/kl"} <= keys:
         return "online-dpo"
-    if "loss/value_avg" in keys or "num_ppo_epochs" in config and "cliprange_value" in config:
+    if "loss/value_avg" in keys or ("num_ppo_epochs" in config and "cliprange_value" in config):
         return "ppo"
     if "objective/rlhf_reward" in keys:
         return "rloo-legacy"
@@ -100,7 +99,11 @@ def versions(context: Context) -> tuple[Version, Version]:
                 oldest, newest = max(oldest, since), min(newest, until)
     if "completions.parquet" in context.files:
         oldest = max(oldest, (0, 28))
-    if context.algorithm == "grpo" and {"reward", "reward_std"} <= context.keys and "frac_reward_zero_std" not in context.keys:
+    if (
+        context.algorithm == "grpo"
+        and {"reward", "reward_std"} <= context.keys
+        and "frac_reward_zero_std" not in context.keys
+    ):
         newest = min(newest, (0, 17))
     if oldest > newest:
         return OLDEST, NEWEST
@@ -118,7 +121,7 @@ def _within_group(context: Context, _: Series) -> Settled:
         return Settled(False)
     scaled = context.config.get("scale_rewards")
     if context.between(until=(0, 26)) and scaled is not None:
-        return Settled(scaled in ("group", True, "True"))
+        return Settled(scaled != "batch")
     return Settled(None, "within the group up to TRL 0.26, over the batch from 0.27; the version is not known")
 
 
@@ -132,7 +135,10 @@ def _batch_wide(context: Context, series: Series) -> Settled:
 def _counts_groups(context: Context, series: Series) -> Settled:
     if context.algorithm == "rloo" and context.number("beta") != 0.0:
         return Settled(False, "computed on KL-penalised rewards, which hardly ever tie")
-    if context.config.get("scale_rewards") == "batch" or context.config.get("multi_objective_aggregation") == "normalize_then_sum":
+    if (
+        context.config.get("scale_rewards") == "batch"
+        or context.config.get("multi_objective_aggregation") == "normalize_then_sum"
+    ):
         return Settled(False, "with batch scaling it is 0 or 1 for the whole batch, no share of groups")
     between = (series.values > 0.0) & (series.values < 1.0)
     if "scale_rewards" in context.config or bool(between.any()):
@@ -239,7 +245,9 @@ def _weights(context: Context, series: Mapping[str, Series]) -> dict[str, float]
     The order of `reward_weights` is not kept beside the names in a state file, the identity is:
     least squares over the steps that log them all, taken only where it explains the reward exactly.
     """
-    names = [n.split("/", 2)[2][: -len("/mean")] for n in series if n.startswith("reward/component/") and n.endswith("/mean")]
+    names = [
+        n.split("/", 2)[2][: -len("/mean")] for n in series if n.startswith("reward/component/") and n.endswith("/mean")
+    ]
     total = series.get("reward/mean")
     if total is None or not names:
         return {}
@@ -260,7 +268,9 @@ def _weights(context: Context, series: Mapping[str, Series]) -> dict[str, float]
     return {n: round(float(w), 4) + 0.0 for n, w in zip(names, found, strict=True)}
 
 
-def _at(series: Series, steps: np.ndarray[tuple[int], np.dtype[np.int64]]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def _at(
+    series: Series, steps: np.ndarray[tuple[int], np.dtype[np.int64]]
+) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     return series.values[np.searchsorted(series.steps, steps)]
 
 
@@ -360,7 +370,12 @@ def knobs(context: Context) -> Mapping[str, KnobSetting]:
             table.pop("loss-type")
             table.pop("reward-scaling")
     return {
-        knob: KnobSetting(knob, key, context.config.get(key, None if context.config else default), is_default=key not in context.config)
+        knob: KnobSetting(
+            knob,
+            key,
+            context.config.get(key, None if context.config else default),
+            is_default=key not in context.config,
+        )
         for knob, (key, default) in table.items()
     }
 

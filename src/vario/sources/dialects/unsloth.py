@@ -11,7 +11,9 @@ from vario.sources.dialects import trl
 
 def recognises(keys: frozenset[str], config: Mapping[str, Setting]) -> bool:
     """The old `completion_length` beside keys that TRL only has since it dropped that one."""
-    modern = any(k.startswith(("completions/", "sampling/")) or (k.startswith("rewards/") and k.endswith("/mean")) for k in keys)
+    modern = any(
+        k.startswith(("completions/", "sampling/")) or (k.startswith("rewards/") and k.endswith("/mean")) for k in keys
+    )
     return "completion_length" in keys and modern and "reward" in keys
 
 

@@ -55,7 +55,11 @@ def read(path: Path) -> Table:
     if not table.rows:
         raise Malformed(f"{path}: no line holds a row of metrics; expected one JSON object a line with a step")
     if broken_at:
-        where = f"line {broken_at[0]}" if len(broken_at) == 1 else f"{len(broken_at)} lines, the first is line {broken_at[0]}"
+        where = (
+            f"line {broken_at[0]}"
+            if len(broken_at) == 1
+            else f"{len(broken_at)} lines, the first is line {broken_at[0]}"
+        )
         table.warnings.append(f"{path.name}: {where} could not be parsed and was left out")
     if table.index_steps:
         table.warnings.append(f"{path.name}: rows without a step; the order of the rows is used as the step")

@@ -1,0 +1,60 @@
+"""`vario metrics PATH`: which key became which metric, what was not read, what is missing."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+
+from vario.catalogue import lookup
+from vario.run import Run
+from vario.surfaces.cli.spark import safe
+
+WIDTH = 80
+
+
+def metrics_page(run: Run, *, as_json: bool = False) -> str:
+    """The page as text, or as one JSON document."""
+    if as_json:
+        return json.dumps(
+            {
+                "framework": run.framework,
+                "framework_version": run.framework_version,
+                "algorithm": run.algorithm,
+                "metrics": {n: {"key": s.key, "points": len(s), "unit": lookup(n).unit} for n, s in run.series.items()},
+                "unsettled": dict(run.unsettled),
+                "unmapped": list(run.unmapped),
+                "missing": dict(run.enable),
+                "knobs": {
+                    k: {"key": v.key, "current": v.current, "is_default": v.is_default} for k, v in run.knobs.items()
+                },
+            },
+            ensure_ascii=False,
+        )
+    version = f" {run.framework_version}" if run.framework_version else ", version not known"
+    lines = [safe(f"{run.path}: {run.framework}{version}, {run.algorithm}"), "", "recognised"]
+    for name, series in run.series.items():
+        metric = lookup(name)
+        lines.append(f"  {safe(name)[:38]:38} <- {safe(series.key)} ({len(series)} points, {metric.unit})")
+    if run.unsettled:
+        lines += ["", "not settled: no metric is made of a guess"]
+        lines += [
+            textwrap.fill(safe(f"{k}: {w}"), WIDTH, initial_indent="  ", subsequent_indent="    ")
+            for k, w in run.unsettled.items()
+        ]
+    if run.unmapped:
+        lines += [
+            "",
+            "not recognised",
+            textwrap.fill(safe(", ".join(run.unmapped)), WIDTH, initial_indent="  ", subsequent_indent="  "),
+        ]
+    if run.enable:
+        lines += ["", f"missing, and how {run.framework} would log it"]
+        lines += [
+            textwrap.fill(f"{k}: {w}", WIDTH, initial_indent="  ", subsequent_indent="    ")
+            for k, w in run.enable.items()
+        ]
+    known = [k for k in run.knobs.values() if not k.is_default]
+    if known:
+        lines += ["", "configuration"]
+        lines += [safe(f"  {k.knob:24} {k.key} = {k.current}")[:WIDTH] for k in known]
+    return "\n".join(lines)

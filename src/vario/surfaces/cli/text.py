@@ -1,0 +1,197 @@
+"""The diagnosis as text: 80 columns, no colour needed, verdict first."""
+
+from __future__ import annotations
+
+import textwrap
+
+from vario.rules.base import number
+from vario.surfaces.cli.spark import safe, sparkline
+from vario.verdict import Diagnosis, Finding
+
+WIDTH = 80
+FAMILIES = (
+    ("primary", ("signal/", "reward/std", "reward/mean", "preference/margin", "preference/accuracy", "kl/")),
+    (
+        "secondary",
+        (
+            "length/mean",
+            "length/truncated-share",
+            "clip/fraction/total",
+            "entropy/mean",
+            "eval/score",
+            "eval/preference",
+            "engine/logprob-gap/mean",
+            "behaviour-weight/mean",
+        ),
+    ),
+    (
+        "tertiary",
+        (
+            "reward/component",
+            "preference/chosen-reward",
+            "preference/rejected-reward",
+            "gradient/norm",
+            "loss/value",
+            "systems/step-time",
+        ),
+    ),
+)
+SHOWN_UNKNOWN = 6
+
+
+def _wrap(text: str, indent: str = "  ", first: str | None = None) -> str:
+    return textwrap.fill(
+        safe(text),
+        WIDTH,
+        initial_indent=indent if first is None else first,
+        subsequent_indent=indent,
+        break_long_words=True,
+    )
+
+
+def _head(diagnosis: Diagnosis) -> list[str]:
+    run, verdict = diagnosis.run, diagnosis.verdict
+    version = f" {run.framework_version}" if run.framework_version else ""
+    lines = [
+        _wrap(
+            f"{run.path}: {run.framework}{version}, {run.algorithm}, steps {run.first_step} to {run.last_step} ({run.logged_steps.size} logged)",
+            "  ",
+            "",
+        ),
+        "",
+        _wrap(
+            f"{verdict.action.upper().replace('-', ' ')} ({verdict.confidence} confidence). {verdict.narrative}",
+            "  ",
+            "",
+        ),
+        "",
+        f"  trajectory {verdict.trajectory}   regime {verdict.regime}",
+    ]
+    best = verdict.best_checkpoint
+    if best is not None:
+        saved = {
+            True: "saved",
+            False: f"not saved; nearest is {best.nearest_saved}",
+            None: "no checkpoint lies beside the log",
+        }[best.saved]
+        lines.append(
+            _wrap(
+                f"best step {best.step} (between {best.interval[0]} and {best.interval[1]}) by {best.by} = {number(best.value)}; {saved}"
+            )
+        )
+    lines.append(_wrap(f"upside: cannot tell (no forecast yet). risk: {verdict.risk.text}"))
+    lines.append(_wrap(f"would change it: {'; '.join(verdict.would_change_it)}"))
+    return lines
+
+
+def _readings(diagnosis: Diagnosis) -> list[str]:
+    lines: list[str] = []
+    for title, prefixes in FAMILIES:
+        rows = []
+        for prefix in prefixes:
+            for name, r in diagnosis.readings.items():
+                if name.startswith(prefix) and not name.endswith("/std"):
+                    picture = sparkline(name, r.spark, r.spread)
+                    shown = (
+                        safe(name).removeprefix("reward/component/").removesuffix("/mean")
+                        if "component" in name
+                        else name
+                    )
+                    rows.append(
+                        f"  {shown[:26]:26} {picture:24} {number(r.start):>8} -> {number(r.level):<8} {r.shape}"[
+                            :WIDTH
+                        ].rstrip()
+                    )
+        if rows:
+            lines += ["", title, *rows]
+    return lines
+
+
+def _since(finding: Finding) -> str:
+    parts = []
+    if finding.since is not None:
+        parts.append(f"since step {finding.since}")
+    if finding.detected_at is not None:
+        parts.append(f"seen at {finding.detected_at}")
+    if finding.until is not None:
+        parts.append(f"passed by {finding.until}")
+    return ", ".join(parts)
+
+
+def _finding(finding: Finding, framework: str) -> list[str]:
+    title = f"{finding.severity}[{finding.code}] {finding.name}"
+    tail = (
+        f"{_since(finding)}; {finding.confidence} confidence" if _since(finding) else f"{finding.confidence} confidence"
+    )
+    lines = ["", title if len(title) + len(tail) + 2 > WIDTH else f"{title}{tail:>{WIDTH - len(title)}}"]
+    if len(title) + len(tail) + 2 > WIDTH:
+        lines.append(f"  {tail}")
+    lines.append(_wrap(finding.summary))
+    lines += [_wrap(e, "    ", "  - ") for e in finding.evidence]
+    lines += [_wrap(e, "    ", "  not its look-alike: ") for e in finding.excluded]
+    if finding.severity != "info":
+        if finding.causes:
+            lines.append(_wrap(f"likely causes: {'; '.join(finding.causes)}", "    ", "  "))
+        for change in finding.changes:
+            key = change.key or f"{change.knob} (no key of this name in {framework})"
+            now = "" if change.current is None else f" (now {change.current})"
+            to = "" if change.suggested is None else f" to {change.suggested}"
+            lines.append(_wrap(f"change: {key}{now}{to}: {change.why}", "    ", "  "))
+    if finding.symptoms:
+        lines.append(_wrap(f"explains: {', '.join(s.name for s in finding.symptoms)}", "    ", "  "))
+    if finding.severity != "info":
+        lines.append(f"  more: vario rule {finding.code}")
+    return lines
+
+
+def diagnosis_text(diagnosis: Diagnosis, *, pedantic: bool = False) -> str:
+    """The whole diagnosis for a terminal, a log file, or a mail."""
+    run = diagnosis.run
+    lines = _head(diagnosis) + _readings(diagnosis)
+    shown = [f for f in diagnosis.findings if pedantic or f.audience == "default"]
+    serious = [f for f in shown if f.severity != "info"]
+    minor = [f for f in shown if f.severity == "info"]
+    if not serious:
+        lines += ["", "No warning: of the checks that could run, none found a fault."]
+    for finding in serious:
+        lines += _finding(finding, run.framework)
+    if minor:
+        lines += ["", "also seen"]
+        lines += [
+            _wrap(
+                f"{f.name}: {f.evidence[0]}" + (f" (passed by step {f.until})" if f.until is not None else ""),
+                "    ",
+                "  - ",
+            )
+            for f in minor
+        ]
+    if diagnosis.notes:
+        lines += ["", "looks wrong but is fine"]
+        lines += [_wrap(f"{n.name}: {n.text}", "    ", "  - ") for n in diagnosis.notes]
+    lines += _blind(diagnosis)
+    lines += [_wrap(f"rule {n} failed and was left out: {e}", "    ", "  ! ") for n, e in diagnosis.broken]
+    lines += [_wrap(w, "    ", "  ! ") for w in run.warnings]
+    if run.ignored_lines:
+        lines.append(f"  ! {run.ignored_lines} lines or rows could not be read and were left out")
+    return "\n".join(lines)
+
+
+def _blind(diagnosis: Diagnosis) -> list[str]:
+    lines: list[str] = []
+    by_missing: dict[tuple[str, ...], list[str]] = {}
+    ways: dict[tuple[str, ...], str] = {}
+    for check in diagnosis.unknown:
+        by_missing.setdefault(check.missing, []).append(check.name)
+        ways[check.missing] = check.enable
+    relevant = {m: names for m, names in by_missing.items() if ways[m]}
+    if relevant:
+        lines += ["", "what could not be seen"]
+        for missing, names in sorted(relevant.items(), key=lambda i: -len(i[1]))[:SHOWN_UNKNOWN]:
+            lines.append(
+                _wrap(
+                    f"{', '.join(missing)} ({len(names)} checks, such as {names[0]}): {ways[missing]}", "    ", "  - "
+                )
+            )
+    for key, why in diagnosis.run.unsettled.items():
+        lines.append(_wrap(f"{key} was not read: {why}", "    ", "  - "))
+    return lines
