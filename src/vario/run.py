@@ -85,6 +85,7 @@ class Declared:
         max_length: cap on completion length in tokens; None if unknown.
         kl_by_design: False when the configuration switches the reference KL off.
         component_weights: weight of each reward function, where it could be settled.
+        steps_per_row: optimiser steps that one logged row averages over; None if unknown.
         batch_completions: completions per rollout batch; group_size: completions per prompt.
     """
 
@@ -95,6 +96,7 @@ class Declared:
     batch_completions: float | None = None
     group_size: float | None = None
     group_centred: bool | None = None
+    steps_per_row: float | None = None
     reward_low: float | None = None
     reward_high: float | None = None
 

@@ -66,7 +66,14 @@ class Grave:
     severity: Severity
 
 
-Sign = Evidence | Excluded | Doubt | Grave
+@dataclass(frozen=True, slots=True)
+class Aside:
+    """True, and named, but nothing that the default audience needs on this run: why."""
+
+    text: str
+
+
+Sign = Evidence | Excluded | Doubt | Grave | Aside
 
 
 @dataclass(frozen=True, slots=True)

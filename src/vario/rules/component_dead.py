@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vario.instruments import Components, Reward
-from vario.rules.base import Evidence, Severity, Sign, rule, set_
+from vario.rules.base import Evidence, Excluded, Grave, Severity, Sign, rule, set_
 
 LEAST = 20
 
@@ -27,7 +27,8 @@ def component_dead(components: Components, reward: Reward) -> Iterator[Sign]:
     Evidence:
         Its value and the stretch; what the other components do meanwhile.
     Looks like it but is not:
-        A hard task with rare successes; a penalty that never has to act; a component logged with weight 0.
+        A hard task with rare successes; a penalty that never has to act; a decoration
+        that never scored in a run that learns all the same (information); a component logged with weight 0.
     What to change:
         Run the function by hand on stored completions.
     How sure:
@@ -44,6 +45,11 @@ def component_dead(components: Components, reward: Reward) -> Iterator[Sign]:
             continue
         if float(reading.values[-LEAST:].max()) > 1e-9:
             continue
+        if zero_from <= int(reading.steps[0]) and reward.rises():
+            yield Grave(Severity.INFO)
+            yield Excluded(
+                "it has always been zero and the run learns without it: decoration, or a parser that never worked"
+            )
         yield Evidence(
             f"{name} is exactly 0 since step {zero_from} ({reading.points_since(zero_from)} steps)",
             (reading.name,),

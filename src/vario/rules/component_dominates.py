@@ -12,6 +12,7 @@ from vario.rules.base import Evidence, Severity, Sign, number, percent, rule, se
     "RW111",
     "component-dominates",
     Severity.INFO,
+    pedantic=True,
     holds=3,
     turns=(set_("component-weight", None, "lower the weight of the one that takes the gain, or make it a gate"),),
 )

@@ -8,7 +8,7 @@ from vario.instruments import Components
 from vario.rules.base import Evidence, Severity, Sign, number, rule
 
 
-@rule("RW110", "component-saturated", Severity.INFO, holds=3)
+@rule("RW110", "component-saturated", Severity.INFO, pedantic=True, holds=3)
 def component_saturated(components: Components) -> Iterator[Sign]:
     """One reward function is at its ceiling and no longer teaches.
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from vario.instruments import History, Look
 from vario.rules import RULES
-from vario.rules.base import Broken, Doubt, Evidence, Excluded, Fires, Grave, Outcome, Rule, Severity, Unknown
+from vario.rules.base import Aside, Broken, Doubt, Evidence, Excluded, Fires, Grave, Outcome, Rule, Severity, Unknown
 from vario.run import Run
 
 CADENCE_ROWS = 10
@@ -51,6 +51,12 @@ class Incident:
         return CONFIDENCE[max(0, 2 - doubts)]
 
     @property
+    def audience(self) -> str:
+        """`default`, or `pedantic` where the rule or this run makes it a detail."""
+        aside = any(isinstance(s, Aside) for s in self.fires.signs)
+        return "pedantic" if self.rule.pedantic or aside else "default"
+
+    @property
     def evidence(self) -> tuple[str, ...]:
         """Sentences, with the doubts at the end."""
         said = [s.text for s in self.fires.signs if isinstance(s, Evidence)]
@@ -58,8 +64,8 @@ class Incident:
 
     @property
     def excluded(self) -> tuple[str, ...]:
-        """Look-alikes that were ruled out."""
-        return tuple(s.text for s in self.fires.signs if isinstance(s, Excluded))
+        """Look-alikes that were ruled out, and why a detail is only that."""
+        return tuple(s.text for s in self.fires.signs if isinstance(s, Excluded | Aside))
 
     @property
     def metrics(self) -> tuple[str, ...]:

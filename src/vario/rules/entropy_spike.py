@@ -8,7 +8,7 @@ from vario.instruments import Entropy
 from vario.rules.base import Evidence, Severity, Sign, number, rule
 
 
-@rule("EN103", "entropy-spike", Severity.INFO, holds=1, lasting=True)
+@rule("EN103", "entropy-spike", Severity.INFO, pedantic=True, holds=1, lasting=True)
 def entropy_spike(entropy: Entropy) -> Iterator[Sign]:
     """Entropy jumped for a step or two and came back.
 

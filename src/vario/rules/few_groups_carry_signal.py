@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vario.instruments import Reward, Signal
-from vario.rules.base import Evidence, Severity, Sign, percent, raise_, rule, set_
+from vario.rules.base import Aside, Evidence, Severity, Sign, percent, raise_, rule, set_
 
 
 @rule(
@@ -40,6 +40,9 @@ def few_groups_carry_signal(signal: Signal, reward: Reward) -> Iterator[Sign]:
     dead = signal.dead_share
     if dead is None or dead < 0.5 or reward.total.points < 20:
         return
+    share = reward.share_of_ceiling
+    if share is not None and share > 0.85:
+        yield Aside("the tail of a task that gets solved")
     reading = signal.reading
     yield Evidence(
         f"{percent(dead)} of the groups are tied (at the start {percent(reading.start) if signal.zero_share is not None else 'not known'})",

@@ -12,6 +12,7 @@ from vario.rules.base import Evidence, Severity, Sign, lower, number, rule
     "GR104",
     "gradient-growing",
     Severity.INFO,
+    pedantic=True,
     holds=3,
     turns=(lower("learning-rate", "if spikes follow"), lower("max-grad-norm", "bounds single batches")),
 )

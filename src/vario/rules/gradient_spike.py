@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vario.instruments import Gradient
-from vario.rules.base import Evidence, Severity, Sign, lower, number, rule
+from vario.rules.base import Aside, Evidence, Severity, Sign, lower, number, rule
+
+LOUD = 20.0
+"""Times the local level from which a single spike is worth a look: half a log scale beyond the spike rule's six."""
 
 
 @rule(
@@ -43,5 +46,7 @@ def gradient_spike(gradient: Gradient) -> Iterator[Sign]:
         ("gradient/norm",),
         spikes[0][0],
     )
+    if value < LOUD * local:
+        yield Aside("isolated, and it came back")
     if gradient.clip_at is not None:
         yield Evidence(f"logged before clipping at {number(gradient.clip_at)}", ("gradient/norm",))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from vario.instruments import Kl, Record
-from vario.rules.base import Evidence, Severity, Sign, number, rule
+from vario.rules.base import Doubt, Evidence, Grave, Severity, Sign, number, rule
 
 
 @rule(
@@ -45,7 +45,12 @@ def kl_nonzero_at_start(kl: Kl, record: Record) -> Iterator[Sign]:
     if int(reference.steps[0]) > 1 or record.events or reference.points < 5:
         return
     first = float(reference.values[0])
+    averaged = record.declared.steps_per_row != 1.0
     if first > bound and first > 0.5 * float(np.median(reference.values[:5])):
+        if averaged:
+            # the first row may hold many steps, and drift with them
+            yield Grave(Severity.INFO)
+            yield Doubt("how many steps the first row averages over is not known to be one")
         yield Evidence(
             f"kl is {number(first)} {kl.unit} at step {int(reference.steps[0])}",
             (reference.name,),

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vario.instruments import Kl
-from vario.rules.base import Evidence, Severity, Sign, lower, number, rule
+from vario.rules.base import Aside, Evidence, Severity, Sign, lower, number, rule
+
+LOUD = 20.0
+"""Times the local level from which a single spike is worth a look."""
 
 
 @rule(
@@ -38,6 +41,8 @@ def kl_spike(kl: Kl) -> Iterator[Sign]:
     spikes = kl.reference.spikes
     if spikes:
         step, value, local = max(spikes, key=lambda s: s[1] / max(s[2], 1e-12))
+        if value < LOUD * local:
+            yield Aside("isolated, and it came back")
         yield Evidence(
             f"kl spiked {len(spikes)} times, highest at step {step}: {number(value)} where {number(local)} is usual",
             (kl.reference.name,),

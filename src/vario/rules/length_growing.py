@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from vario.instruments import Length
-from vario.rules.base import Evidence, Severity, Sign, lower, number, rule, set_
+from vario.instruments import Length, Reward
+from vario.rules.base import Aside, Evidence, Severity, Sign, lower, number, rule, set_
 
 GROWTH = 1.3
 """The seeds' bound: a mean 30 % over its baseline."""
+
+BENIGN_TRUNCATION = 0.05
+"""ScaleRL: below 5 % for 90 % of stable runs."""
 
 
 @rule(
@@ -21,7 +24,7 @@ GROWTH = 1.3
         set_("overlong-filter", True, "if truncated samples enter the loss"),
     ),
 )
-def length_growing(length: Length) -> Iterator[Sign]:
+def length_growing(length: Length, reward: Reward | None) -> Iterator[Sign]:
     """Completions keep getting longer.
 
     What it shows:
@@ -49,6 +52,12 @@ def length_growing(length: Length) -> Iterator[Sign]:
         )
     ):
         return
+    if (
+        reward is not None
+        and reward.rises()
+        and (length.truncated is None or length.truncated.level < BENIGN_TRUNCATION)
+    ):
+        yield Aside("the reward rises with it and hardly anything is cut")
     text = f"mean length grew from {number(mean.start)} to {number(mean.level)} tokens"
     if length.cap:
         text += f" (cap {number(length.cap)})"

@@ -12,8 +12,7 @@ from vario.rules.base import Evidence, Severity, Sign, number, rule
     "SG103",
     "signal-dropped-suddenly",
     Severity.WARNING,
-    holds=1,
-    lasting=True,
+    holds=2,
     causes=("other data from there on", "the reward changed", "the policy collapsed onto one answer"),
 )
 def signal_dropped_suddenly(signal: Signal, reward: Reward) -> Iterator[Sign]:
@@ -42,6 +41,9 @@ def signal_dropped_suddenly(signal: Signal, reward: Reward) -> Iterator[Sign]:
         for shift in reading.shifts:
             if shift.up != bad_up:
                 continue
+            still = reading.level > shift.before + 0.5 * (shift.after - shift.before)
+            if still != bad_up:
+                continue  # it came back
             big = shift.after - shift.before > 0.3 if bad_up else shift.after < 0.4 * shift.before
             if big and not (reward.share_of_ceiling is not None and reward.share_of_ceiling > 0.9):
                 yield Evidence(

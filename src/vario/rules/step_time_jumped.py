@@ -8,7 +8,7 @@ from vario.instruments import Length, StepTime
 from vario.rules.base import Evidence, Severity, Sign, number, rule
 
 
-@rule("SY101", "step-time-jumped", Severity.INFO, holds=1, lasting=True)
+@rule("SY101", "step-time-jumped", Severity.INFO, pedantic=True, holds=1, lasting=True)
 def step_time_jumped(time: StepTime, length: Length | None) -> Iterator[Sign]:
     """Steps take longer from one step to the next, and lengths do not explain it.
 

@@ -110,7 +110,9 @@ def _states(path: Path, found: Found) -> Table:
     which they were written, so that what the run really went on with wins.
     """
     states, others = _one_run(found)
-    ordered = sorted(states, key=lambda p: (p.stat().st_mtime_ns if p.exists() else 0, p.parent.name != path.name, _step_of(p)))
+    ordered = sorted(
+        states, key=lambda p: (p.stat().st_mtime_ns if p.exists() else 0, p.parent.name != path.name, _step_of(p))
+    )
     tables, failures = _readable(ordered)
     if not tables:
         if not found.rows:
@@ -122,7 +124,9 @@ def _states(path: Path, found: Found) -> Table:
     whole = tables[-1]
     whole.warnings += failures
     if others:
-        whole.warnings.append(f"{len(others) + 1} runs lie below {path}; {_home(states[0])} was read, not {', '.join(map(str, others[:3]))}")
+        whole.warnings.append(
+            f"{len(others) + 1} runs lie below {path}; {_home(states[0])} was read, not {', '.join(map(str, others[:3]))}"
+        )
     for older in reversed(tables[:-1]):
         _stitch(whole, older)
     return whole
@@ -141,10 +145,15 @@ def _one_run(found: Found) -> tuple[list[Path], list[Path]]:
     homes: dict[Path, list[Path]] = {}
     for state in found.states:
         homes.setdefault(_home(state), []).append(state)
-    ranked = sorted(homes, key=lambda h: (len(h.parts), -max((p.stat().st_mtime_ns for p in homes[h] if p.exists()), default=0), str(h)))
+    ranked = sorted(
+        homes,
+        key=lambda h: (len(h.parts), -max((p.stat().st_mtime_ns for p in homes[h] if p.exists()), default=0), str(h)),
+    )
     ours, others = ranked[0], ranked[1:]
     found.checkpoints = [c for c in found.checkpoints if c[1].parent not in others]
-    found.configs = [c for c in found.configs if not any(c.is_relative_to(o) for o in others if not ours.is_relative_to(o))]
+    found.configs = [
+        c for c in found.configs if not any(c.is_relative_to(o) for o in others if not ours.is_relative_to(o))
+    ]
     return homes[ours], others
 
 

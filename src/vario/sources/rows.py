@@ -21,23 +21,24 @@ MAX_KEYS = 20_000
 MAX_STEP = 2**62
 
 
+LARGEST = 1e100
+"""A larger size is no measurement: it counts as infinite, and squares of the rest do not overflow."""
+
+
 def number(value: object) -> float | None:
     """A metric value as a float: numbers, numeric strings, null (NaN); None for anything else."""
-    if isinstance(value, bool):
-        return float(value)
-    if isinstance(value, int | float):
-        try:
-            return float(value)
-        except OverflowError:
-            return math.inf if value > 0 else -math.inf
     if value is None:
         return math.nan
-    if isinstance(value, str) and len(value) < 64:
+    if isinstance(value, str):
         try:
-            return float(value)
+            value = float(value) if len(value) < 64 else None
         except ValueError:
-            return None
-    return None
+            value = None
+    if not isinstance(value, int | float):
+        return None
+    if abs(value) > LARGEST:
+        return math.inf if value > 0 else -math.inf
+    return float(value)
 
 
 def step_number(value: object) -> int | None:
@@ -48,7 +49,7 @@ def step_number(value: object) -> int | None:
         return None
     if isinstance(value, int):
         return value if abs(value) < MAX_STEP else None
-    if isinstance(value, float) and math.isfinite(value) and value == int(value) and abs(value) < MAX_STEP:
+    if isinstance(value, float) and abs(value) < MAX_STEP and value == int(value):
         return int(value)
     return None
 

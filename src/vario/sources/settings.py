@@ -111,7 +111,9 @@ def read_config(path: Path) -> dict[str, object]:
         try:
             loaded = yaml.safe_load(text)
         except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:  # dates and numbers raise their own
-            raise ConfigError(f"{path}: broken YAML ({(str(error).splitlines() or [type(error).__name__])[0]})") from error
+            raise ConfigError(
+                f"{path}: broken YAML ({(str(error).splitlines() or [type(error).__name__])[0]})"
+            ) from error
     else:
         try:
             loaded = json.loads(text)
@@ -119,7 +121,7 @@ def read_config(path: Path) -> dict[str, object]:
             raise ConfigError(f"{path}: broken JSON ({error})") from error
     if not isinstance(loaded, dict):
         raise ConfigError(f"{path}: a configuration must be a mapping of names to values")
-    return {str(k): v for k, v in loaded.items()}
+    return {k: v for k, v in loaded.items() if isinstance(k, str)}
 
 
 MAX_PARTS = 10_000
@@ -132,7 +134,13 @@ def _parts(value: object, most: int) -> int:
     while waiting and count <= most:
         count += 1
         here = waiting.pop()
-        waiting += list(here.values())[:most] if isinstance(here, Mapping) else list(here)[:most] if isinstance(here, list | tuple) else []
+        waiting += (
+            list(here.values())[:most]
+            if isinstance(here, Mapping)
+            else list(here)[:most]
+            if isinstance(here, list | tuple)
+            else []
+        )
     return count
 
 
@@ -141,7 +149,7 @@ def settle(raw: Mapping[str, object]) -> dict[str, Setting]:
     settled: dict[str, Setting] = {}
     for key, value in raw.items():
         if isinstance(value, int) and abs(value) >= MAX_INTEGER:
-            settled[key] = math.copysign(math.inf, value)
+            settled[key] = math.inf if value > 0 else -math.inf
         elif value is None or isinstance(value, bool | int | float | str):
             settled[key] = value
         elif isinstance(value, list | tuple | dict) and _parts(value, MAX_PARTS) <= MAX_PARTS:

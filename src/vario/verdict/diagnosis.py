@@ -232,7 +232,7 @@ def _finding(incident: Incident, run: Run) -> Finding:
         rule.name,
         incident.severity.word,
         incident.confidence,
-        "pedantic" if rule.pedantic else "default",
+        incident.audience,
         incident.since,
         incident.detected_at,
         incident.until,

@@ -40,7 +40,11 @@ class Context:
     def number(self, key: str) -> float | None:
         """A numeric setting; None when it is absent, no number, or not finite."""
         value = self.config.get(key)
-        return float(value) if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) else None
+        return (
+            float(value)
+            if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+            else None
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -301,6 +301,7 @@ def declare(context: Context, series: Mapping[str, Series]) -> Declared:
         component_weights=_weights(context, series),
         batch_completions=number("generation_batch_size"),
         group_size=number("num_generations") if context.algorithm in GROUPED else None,
+        steps_per_row=number("logging_steps") or number("state.logging_steps"),
         group_centred=context.algorithm in GROUPED,
     )
 

@@ -69,7 +69,7 @@ def _to_history(stream: IO[str], path: Path) -> tuple[str, str]:
         text += piece
         if found := _OPENS.search(text):
             return (before + text[: found.start()])[:_KEPT], text[found.end() :]
-        before = (before + text)[:_KEPT]
+        before = (before + text[:-256])[:_KEPT]
         text = text[-256:]
     raise Malformed(f"{path}: no list log_history in it; is it a trainer_state.json that was cut off near its start?")
 
