@@ -16,7 +16,7 @@ from vario.errors import NotReadable
 from vario.run import Floats, Ints, Run, Series
 from vario.stats.shape import Shape, shape_of
 from vario.stats.shifts import Shift, Spike, find_shifts, find_spikes
-from vario.stats.spread import robust_sd, thin
+from vario.stats.spread import median, robust_sd, row_medians, thin
 from vario.stats.trend import Trend, two_scale
 
 WINDOW = 240
@@ -59,7 +59,7 @@ class _Kept:
         y = self.values
         if self.ratio and y.size and float(y.min()) >= 0.0:
             head = y[:30]
-            scale = float(np.median(head[head > 0])) if bool((head > 0).any()) else 1.0
+            scale = median(head[head > 0]) if bool((head > 0).any()) else 1.0
             y = np.log(y + LOG_FLOOR * scale)
         return find_shifts(y, from_zero=self.name.startswith("kl/"))
 
@@ -109,12 +109,12 @@ class Reading:
     @cached_property
     def level(self) -> float:
         """Median of the last tenth (at least five points)."""
-        return float(np.median(self.values[-self._edge() :]))
+        return median(self.values[-self._edge() :])
 
     @cached_property
     def start(self) -> float:
         """Median of the first five points: where it came from."""
-        return float(np.median(self.values[:LEVEL_LEAST]))
+        return median(self.values[:LEVEL_LEAST])
 
     @cached_property
     def low(self) -> float:
@@ -129,15 +129,15 @@ class Reading:
     @cached_property
     def _levels(self) -> Floats:
         if self.points < 2 * LEVEL_LEAST:
-            return np.array([float(np.median(self.values))]) if self.points else np.array([0.0])
+            return np.array([median(self.values)]) if self.points else np.array([0.0])
         size = max(LEVEL_LEAST, self.points // 40)
         whole = self.points // size * size
-        return np.asarray(np.median(self.values[self.points - whole :].reshape(-1, size), axis=1))
+        return row_medians(self.values[self.points - whole :].reshape(-1, size))
 
     def level_at(self, step: int, width: int = LEVEL_LEAST) -> float:
         """Median of the `width` points that end at `step`."""
         end = max(int(np.searchsorted(self.steps, step, side="right")), 1)
-        return float(np.median(self.values[max(0, end - width) : end]))
+        return median(self.values[max(0, end - width) : end])
 
     @cached_property
     def constant(self) -> bool:
@@ -182,10 +182,15 @@ class Reading:
         for s in self._kept.shifts:
             if s.seen >= self.points:
                 break
-            before = float(np.median(self.values[max(0, s.onset - 20) : s.onset])) if s.onset else float(self.values[0])
-            after = float(np.median(self.values[s.seen - 4 : s.seen + 1]))
+            before = median(self.values[max(0, s.onset - 20) : s.onset]) if s.onset else float(self.values[0])
+            after = median(self.values[s.seen - 4 : s.seen + 1])
             made.append(StepShift(int(self.steps[s.onset]), int(self.steps[s.seen]), before, after, s.size_sds))
         return tuple(made)
+
+    @property
+    def known_shifts(self) -> tuple[StepShift, ...]:
+        """The level shifts, if any rule asked for them; the detector is not run for the report alone."""
+        return self.shifts if "shifts" in self._kept.__dict__ else ()
 
     @cached_property
     def spikes(self) -> tuple[tuple[int, float, float], ...]:
@@ -241,7 +246,7 @@ class Reading:
         if not self.points:
             return self._step
         base = self.values[: max(LEVEL_LEAST, min(20, self.points // 10))]
-        centre, sd = float(np.median(base)), max(robust_sd(base), 0.25 * self.noise_sd)
+        centre, sd = median(base), max(robust_sd(base), 0.25 * self.noise_sd)
         side = 1.0 if self.level >= centre else -1.0
         bound = centre + side * 3.0 * sd
         found = self.since_above(bound) if side > 0 else self.since_below(bound)

@@ -32,7 +32,8 @@ class Reward:
     def read(cls, look: Look) -> Reward:
         """Read from reward/mean and, for its bounds, the components."""
         total = look.need("reward/mean", least=LEAST)
-        components = Components.find(look)
+        components = look.instrument(Components)
+        components = components if isinstance(components, Components) else None
         ceiling = floor = None
         if components is not None and components.weights and all(components.binary(n) for n in components.weighted):
             ceiling = sum(max(w, 0.0) for w in components.weights.values())
@@ -110,7 +111,17 @@ class Components:
         """Components logged with weight 0: nobody optimises them, so they stand near the truth."""
         return tuple(n for n in self.means if self.weights and abs(self.weights.get(n, 1.0)) <= 1e-3)
 
+    @cached_property
+    def _proven(self) -> dict[str, bool]:
+        return {}
+
     def binary(self, name: str) -> bool:
+        """Whether a 0/1 reward is proven, by `_binary`; asked once a look."""
+        if name not in self._proven:
+            self._proven[name] = self._binary(name)
+        return self._proven[name]
+
+    def _binary(self, name: str) -> bool:
         """Whether mean and spread prove a 0/1 reward: var = n/(n-1) p(1-p) at every step."""
         mean, std = self.means[name], self.stds.get(name)
         if std is None or std.points != mean.points:

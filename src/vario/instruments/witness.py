@@ -24,8 +24,8 @@ class Witness:
         held_out = look.find("eval/score/mean", least=LEAST)
         if held_out is not None:
             return cls(held_out, "held-out score")
-        components = Components.find(look)
-        if components is not None and components.witnesses:
+        components = look.instrument(Components)
+        if isinstance(components, Components) and components.witnesses:
             return cls(components.means[components.witnesses[0]], f"{components.witnesses[0]}, logged with weight 0")
         return None
 

@@ -91,21 +91,17 @@ class Table:
                 return False  # the others have a step: a place in between cannot be guessed
             step = self.rows + 1
         taken = 0
-        for key, value in self._flat(row, "", 0):
-            if key in STEP_KEYS:
-                continue
-            found = number(value)
-            if found is None:
-                self.texts += 1
-                continue
-            if key not in self.values:
-                if len(self.values) >= MAX_KEYS:
-                    self.ignored += 1
-                    continue
-                self.values[key], self.steps[key] = array("d"), array("q")
-            self.values[key].append(found)
-            self.steps[key].append(step)
-            taken += 1
+        rest: dict[str, object] = {}
+        for key, value in row.items():
+            # the common case of a long log, kept short: a known key with a plain number
+            if type(value) is float and key in self.values and key not in STEP_KEYS:
+                self.values[key].append(value)
+                self.steps[key].append(step)
+                taken += 1
+            else:
+                rest[key] = value
+        for key, value in self._flat(rest, "", 0):
+            taken += self._put(key, value, step)
         if not taken:
             return False
         if not had_step:
@@ -124,6 +120,23 @@ class Table:
         self._last[kind] = step
         if kind == "train":
             self._order.append(step)
+        return True
+
+    def _put(self, key: str, value: object, step: int) -> bool:
+        """Append one value; False for a step, a text, or a key beyond the limit."""
+        if key in STEP_KEYS:
+            return False
+        found = number(value)
+        if found is None:
+            self.texts += 1
+            return False
+        if key not in self.values:
+            if len(self.values) >= MAX_KEYS:
+                self.ignored += 1
+                return False
+            self.values[key], self.steps[key] = array("d"), array("q")
+        self.values[key].append(found)
+        self.steps[key].append(step)
         return True
 
     def put_before(self, older: Table, first: int) -> None:

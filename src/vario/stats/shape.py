@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vario.run import Floats
-from vario.stats.spread import block_edges, block_medians, hampel, memory
+from vario.stats.spread import block_edges, block_medians, hampel, median, memory
 
 MIN_POINTS = 24
 GATE = 9.0
@@ -148,7 +148,7 @@ def shape_of(values: Floats) -> Shape | None:
     gain = float(chi2[0] - chi2[pick])
     parameters = float(bank.parameters[pick])
     fitted = fits[pick]
-    level = float(np.median(y))
+    level = median(y)
     if gain <= GATE + 2.0 * (parameters - 2.0):
         return Shape("flat", None, level, level, level, level, point_sd, gain, 0.0)
 

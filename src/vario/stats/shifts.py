@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vario.run import Floats
+from vario.stats.spread import median
 
 ALARM = 8.0
 """CUSUM height: one false alarm in 24,000 to 170,000 points, by noise (bench/error_rates.py)."""
@@ -82,7 +83,7 @@ class ShiftDetector:
     def _begin(self) -> None:
         y = np.asarray(self._start)
         half = BURN_IN // 2
-        first, last = float(np.median(y[:half])), float(np.median(y[half:]))
+        first, last = median(y[:half]), median(y[half:])
         slope = (last - first) / (BURN_IN - half)
         trend = first + slope * (np.arange(BURN_IN) - (half - 1) / 2.0)
         residual = y - trend
@@ -110,31 +111,44 @@ class ShiftDetector:
             if i == BURN_IN - 1:
                 self._begin()
             return None
+        # plain comparisons instead of min and max: this runs once a point and metric
+        s_r = self._s_r
         predicted = self._level + DAMP * self._slope
         residual = value - predicted
         z = (residual - self._rho * self._last_residual) / self._s
-        bounded = min(max(residual, -WINSOR * self._s_r), WINSOR * self._s_r)
+        edge = WINSOR * s_r
+        bounded = edge if residual > edge else -edge if residual < -edge else residual
         self._level = predicted + GAIN_LEVEL * bounded
         self._slope = DAMP * self._slope + GAIN_SLOPE * bounded
-        suspicious = max(self._cusum) > FREEZE_ABOVE * ALARM
+        up, down = self._cusum
+        suspicious = up > FREEZE_ABOVE * ALARM or down > FREEZE_ABOVE * ALARM
         self._frozen = self._frozen + 1 if suspicious else 0
         if not suspicious or self._frozen > FREEZE_POINTS:
-            weight = max(0.01, 1.0 / (i + 1))
-            cut = min(max(z, -3.0), 3.0)
-            self._s = math.sqrt((1 - weight) * self._s**2 + weight * (cut * self._s) ** 2)
-            r_cut = min(max(residual, -3.0 * self._s_r), 3.0 * self._s_r)
-            previous = min(max(self._last_residual, -3.0 * self._s_r), 3.0 * self._s_r)
-            self._var = (1 - weight) * self._var + weight * r_cut * r_cut
-            self._cov = (1 - weight) * self._cov + weight * r_cut * previous
+            weight = 0.01 if i >= 99 else 1.0 / (i + 1)
+            keep = 1.0 - weight
+            cut = 3.0 if z > 3.0 else -3.0 if z < -3.0 else z
+            self._s *= math.sqrt(keep + weight * cut * cut)
+            edge = 3.0 * s_r
+            r_cut = edge if residual > edge else -edge if residual < -edge else residual
+            last = self._last_residual
+            previous = edge if last > edge else -edge if last < -edge else last
+            self._var = keep * self._var + weight * r_cut * r_cut
+            self._cov = keep * self._cov + weight * r_cut * previous
             self._s_r = math.sqrt(self._var)
-            self._rho = min(max(self._cov / self._var, 0.0), 0.95) if self._var > 0 else 0.0
+            rho = self._cov / self._var if self._var > 0.0 else 0.0
+            self._rho = 0.0 if rho < 0.0 else 0.95 if rho > 0.95 else rho
         self._last_residual = residual
-        z = min(max(z, -WINSOR), WINSOR)
-        for side, signed in ((0, z), (1, -z)):
-            if self._cusum[side] == 0.0:
-                self._left_zero[side] = i
-            self._cusum[side] = max(0.0, self._cusum[side] + signed - SLACK)
-        if i < self._quiet_until or max(self._cusum) <= ALARM:
+        z = WINSOR if z > WINSOR else -WINSOR if z < -WINSOR else z
+        if up == 0.0:
+            self._left_zero[0] = i
+        if down == 0.0:
+            self._left_zero[1] = i
+        up += z - SLACK
+        down -= z + SLACK
+        up = up if up > 0.0 else 0.0
+        down = down if down > 0.0 else 0.0
+        self._cusum[0], self._cusum[1] = up, down
+        if i < self._quiet_until or (up <= ALARM and down <= ALARM):
             return None
         return self._gate(i)
 
@@ -168,10 +182,10 @@ class ShiftDetector:
         side = 0 if self._cusum[0] >= self._cusum[1] else 1
         onset = self._left_zero[side]
         recent = np.asarray(self._recent)
-        after = float(np.median(recent[-AFTER:]))
+        after = median(recent[-AFTER:])
         held = min(max(SKIP, i - onset + 1), recent.size - 12)
         base = recent[: recent.size - held]
-        before = float(np.median(base))
+        before = median(base)
         t = np.arange(base.size) - (base.size - 1) / 2.0
         drift = float(t @ (base - base.mean())) / float(t @ t)
         detrended = base - before - drift * t
@@ -231,7 +245,7 @@ def find_spikes(values: Floats, *, ratio: bool = True) -> tuple[Spike, ...]:
         back = i + SPIKE_CONFIRM
         if back >= n:
             continue
-        returned = float(np.median(values[i + 1 : back + 1]))
+        returned = median(values[i + 1 : back + 1])
         if abs(returned - local[j]) < 0.33 * abs(float(values[i]) - local[j]):
             spikes.append(Spike(i, back, float(values[i]), float(local[j])))
     return tuple(spikes)

@@ -65,5 +65,7 @@ def _quantile(p_two_sided: float, dof: float) -> float:
 
 
 def critical(p_two_sided: float, dof: float) -> float:
-    """The |t| that is exceeded with probability `p_two_sided`; `dof` is taken to one decimal."""
-    return _quantile(p_two_sided, round(dof, 1))
+    """The |t| that is exceeded with probability `p_two_sided`; `dof` is taken to one decimal (to one below 60, to ten above)."""
+    return _quantile(
+        p_two_sided, round(dof, 1) if dof < 10 else float(round(dof)) if dof < 60 else float(round(dof, -1))
+    )

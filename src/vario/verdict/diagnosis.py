@@ -280,7 +280,7 @@ def _readings(look: Look) -> dict[str, ReadingSummary]:
             spread=float(noise),
             direction=reading.direction(),
             shape=shape.word if shape is not None else "too-short",
-            changes=tuple(s.step for s in reading.shifts),
+            changes=tuple(s.step for s in reading.known_shifts),
             noise_share=min(1.0, float(noise**2) / variance) if variance > 0.0 and math.isfinite(span) else None,
             key=reading.key,
             points=reading.points,
