@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+LARGEST = 1e150
+"""Beyond it squares overflow: such a value is an accident, and is treated as not finite."""
 Setting = bool | int | float | str | None
 """A configuration value as far as vario reads it; lists are kept as text."""
 
@@ -34,9 +36,13 @@ class Series:
         end = int(np.searchsorted(self.steps, step, side="right"))
         return Series(self.key, self.steps[:end], self.values[:end])
 
+    def usable(self) -> NDArray[np.bool_]:
+        """Which values are finite and small enough to be squared, shape (n,)."""
+        return np.abs(self.values) < LARGEST  # False for NaN
+
     def finite(self) -> tuple[Ints, Floats]:
         """Steps and values without the non-finite ones."""
-        ok = np.isfinite(self.values)
+        ok = self.usable()
         if ok.all():
             return self.steps, self.values
         return self.steps[ok], self.values[ok]

@@ -86,17 +86,15 @@ class Case:
 
 @dataclass
 class _Setup:
-    """What the config lines of a case declare."""
-
     algorithm: str = "grpo"
     declared: dict[str, Any] = field(default_factory=dict)
     weights: dict[str, float] = field(default_factory=dict)
     knobs: dict[str, KnobSetting] = field(default_factory=dict)
-    events: list[Event] = field(default_factory=list)
+    events: tuple[Event, ...] = ()
 
 
 def read_cases(path: Path) -> tuple[Case, ...]:
-    """All sections of a case file; the file's stem is the rule's name.
+    """Read all sections of a case file; its stem is the rule's name.
 
     Raises:
         BadCase: a section without a run or an expect block, or an expectation that cannot be read.
@@ -115,14 +113,13 @@ def read_cases(path: Path) -> tuple[Case, ...]:
                 raise BadCase(f"{path.name}, {title!r}: not an expectation: {line!r}")
             expects.append((int(found[1]), found[2]))
         known = re.search(r"^known: *(.+)$", body, flags=re.MULTILINE)
-        cases.append(
-            Case(path, title.strip(), rule, known[1] if known else "", tuple(_lines(blocks["run"])), tuple(expects))
-        )
+        reason = known[1] if known else ""
+        cases.append(Case(path, title.strip(), rule, reason, tuple(_lines(blocks["run"])), tuple(expects)))
     return tuple(cases)
 
 
 def draw(case: Case, seed: int) -> Run:
-    """The case's run with one draw of its noise; the same seed gives the same run.
+    """Draw the case's run; the same seed gives the same noise.
 
     Raises:
         BadCase: a line that cannot be read, or a metric that the catalogue does not have.
@@ -157,25 +154,22 @@ def draw(case: Case, seed: int) -> Run:
         logged_steps=np.arange(1, length + 1, dtype=np.int64),
         declared=declared,
         knobs=MappingProxyType(setup.knobs),
-        events=tuple(setup.events),
+        events=setup.events,
     )
 
 
 def verdict(rule: Rule, run: Run, step: int) -> str:
-    """What a live monitor would say at `step`: fires (it has held, and holds), clear, unknown, or broken."""
+    """Say what a live monitor would at `step`: fires (it has held, and holds), clear, unknown, or broken."""
     judged = judge(run.until(step), rules=[rule])
-    if judged is None:
+    if judged is None or isinstance(outcome := judged.outcomes[rule.name], Unknown):
         return "unknown"
-    outcome = judged.outcomes[rule.name]
     if isinstance(outcome, Broken):
         return f"broken ({outcome.error})"
-    if isinstance(outcome, Unknown):
-        return "unknown"
     return "fires" if any(i.until is None for i in judged.incidents) else "clear"
 
 
 def failures(case: Case, seeds: int = SEEDS) -> tuple[str, ...]:
-    """Expectations that do not hold, one sentence each.
+    """List the expectations that do not hold, one sentence each.
 
     `clear` and `unknown` must hold for every seed, `fires` for nine in ten.
     """
@@ -209,15 +203,14 @@ def _configure(setup: _Setup, words: str) -> None:
     key, _, rest = words.partition(" ")
     event = _EVENT.fullmatch(words)
     if event is not None:
-        setup.events.append(Event(event[1], int(event[2]), f"{event[1]} at step {event[2]}"))
+        setup.events += (Event(event[1], int(event[2]), f"{event[1]} at step {event[2]}"),)
     elif key == "algorithm":
         setup.algorithm = rest
-    elif key in ("weight", "knob"):
-        name, value = rest.rsplit(" ", 1)
-        if key == "weight":
-            setup.weights[name] = float(value)
-        else:
-            setup.knobs[name] = KnobSetting(name, name, _setting(value))
+    elif key == "weight":
+        setup.weights[rest.split()[0]] = float(rest.split()[1])
+    elif key == "knob":
+        name, value = rest.split()
+        setup.knobs[name] = KnobSetting(name, name, _setting(value))
     elif key in {f.name for f in fields(Declared)} - {"component_weights"}:
         setup.declared[key] = _setting(rest)
     else:
@@ -225,19 +218,10 @@ def _configure(setup: _Setup, words: str) -> None:
 
 
 def _values(name: str, words: str, rng: np.random.Generator) -> tuple[Floats, bool]:
-    """Values by row: NaN where it was logged so, infinite where nothing was logged."""
+    """Give values by row: NaN where it was logged so, infinite where nothing was logged."""
     metric = lookup(name)
     shape, *extra = (word.strip() for word in words.split(","))
-    parts = []
-    for segment in shape.split(" then "):
-        if found := _RAMP.fullmatch(segment.strip()):
-            parts.append(np.linspace(float(found[1]), float(found[2]), int(found[3])))
-        elif found := _HOLD.fullmatch(segment.strip()):
-            parts.append(np.full(int(found[2]), float(found[1])))
-        elif found := _ABSENT.fullmatch(segment.strip()):
-            parts.append(np.full(int(found[2]), np.inf if found[1] == "gap" else np.nan))
-        else:
-            raise ValueError(f"not a segment: {segment!r}")
+    values = np.concatenate([_segment(segment.strip()) for segment in shape.split(" then ")])
     options, spikes, binary = {"noise": 0.0, "memory": MEMORY, "every": 1.0}, list[tuple[float, int]](), False
     for word in extra:
         if found := _OPTION.fullmatch(word):
@@ -248,7 +232,6 @@ def _values(name: str, words: str, rng: np.random.Generator) -> tuple[Floats, bo
             binary = True
         else:
             raise ValueError(f"not a word of a case: {word!r}")
-    values = np.concatenate(parts)
     draws = options["noise"] * rng.standard_normal(values.size)
     for i in range(1, draws.size):
         draws[i] = options["memory"] * draws[i - 1] + (1.0 - options["memory"] ** 2) ** 0.5 * draws[i]
@@ -260,6 +243,16 @@ def _values(name: str, words: str, rng: np.random.Generator) -> tuple[Floats, bo
         values[step - 1] = value
     values[np.arange(1, values.size + 1) % int(options["every"]) != 0] = np.inf
     return values, binary
+
+
+def _segment(words: str) -> Floats:
+    if found := _RAMP.fullmatch(words):
+        return np.linspace(float(found[1]), float(found[2]), int(found[3]))
+    if found := _HOLD.fullmatch(words):
+        return np.full(int(found[2]), float(found[1]))
+    if found := _ABSENT.fullmatch(words):
+        return np.full(int(found[2]), np.inf if found[1] == "gap" else np.nan)
+    raise ValueError(f"not a segment: {words!r}")
 
 
 def _series(name: str, values: Floats) -> Series:

@@ -50,7 +50,7 @@ class _Kept:
         self.name = name
         self.key = series.key
         self.steps, self.values = series.finite()
-        self.bad_steps: Ints = series.steps[~np.isfinite(series.values)]
+        self.bad_steps: Ints = series.steps[~series.usable()]
         # KL is signed in principle (k1) and a positive size in practice
         self.ratio = lookup(name).scale == "ratio" or name.startswith("kl/")
 

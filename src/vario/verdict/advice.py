@@ -48,6 +48,7 @@ class Situation:
     incidents: Sequence[Incident]
     at_ceiling: bool
     witnesses: frozenset[str]
+    held_out_rises: bool | None = None
 
 
 def _open(situation: Situation) -> list[Incident]:
@@ -104,6 +105,13 @@ def advise(situation: Situation) -> Advice:
             "KL climbs and the reward does not answer: the upside is near zero",
             ("a held-out score that rises",),
         )
+    if "preference-saturated" in named and situation.held_out_rises is False and not critical:
+        return Advice(
+            "stop",
+            "medium",
+            "every training pair is ranked right and the held-out margin no longer rises",
+            ("a held-out margin that rises again", "harder pairs"),
+        )
     warned = [i for i in firing if i.severity >= Severity.WARNING]
     if warned:
         return Advice(
@@ -124,14 +132,14 @@ def advise(situation: Situation) -> Advice:
             return Advice(
                 "continue",
                 "low",
-                "the reward rises, and nothing else is there to agree",
+                "the score rises, and nothing else is there to agree",
                 ("a held-out score", "KL to the reference"),
             )
         confidence = (
             "medium" if "held-out" not in situation.witnesses or situation.trajectory_confidence != "high" else "high"
         )
         return Advice(
-            "continue", confidence, "the reward still rises", ("a plateau", "KL that climbs faster than the reward")
+            "continue", confidence, "the score still rises", ("a plateau", "KL that climbs faster than the reward")
         )
     if situation.trajectory == "saturated":
         return Advice(

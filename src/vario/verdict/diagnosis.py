@@ -166,7 +166,15 @@ def _verdict(look: Look, incidents: tuple[Incident, ...]) -> Verdict:
     converged = any(i.rule.name == "run-has-converged" and i.until is None for i in incidents)
     at_ceiling = trajectory.word in ("saturated", "plateau") and ((share is not None and share >= 0.95) or converged)
     advice = advise(
-        Situation(trajectory.word, trajectory.confidence, regime, incidents, at_ceiling, frozenset(witnesses))
+        Situation(
+            trajectory.word,
+            trajectory.confidence,
+            regime,
+            incidents,
+            at_ceiling,
+            frozenset(witnesses),
+            _held_out_rises(look),
+        )
     )
     risk = _risk(look, kl, score, best)
     narrative = narrate(look, score, trajectory, regime, advice, best, incidents, frozenset(witnesses))
@@ -183,6 +191,22 @@ def _verdict(look: Look, incidents: tuple[Incident, ...]) -> Verdict:
     )
 
 
+HELD_OUT_LEAST = 6
+
+
+def _held_out_rises(look: Look) -> bool | None:
+    """Whether the held-out score of the last third lies above the middle third's, beyond its scatter."""
+    held = look.find("eval/preference/margin", least=HELD_OUT_LEAST) or look.find(
+        "eval/score/mean", least=HELD_OUT_LEAST
+    )
+    if held is None:
+        return None
+    third = held.points // 3
+    middle, last = held.values[third : 2 * third], held.values[-third:]
+    scatter = float(max(middle.std(), last.std(), 0.01 * abs(float(last.mean()))))
+    return bool(float(last.mean()) - float(middle.mean()) > scatter)
+
+
 def _joint(action: str, trajectory: Trajectory) -> str:
     """A verdict is no surer than what it says of the shape, unless a finding alone carries it."""
     order = ("low", "medium", "high")
@@ -194,7 +218,7 @@ def _risk(look: Look, kl: Kl | None, score: Reading | None, best: BestCheckpoint
         return Risk("not known: no score to rank checkpoints by", None, None, None)
     ranked = look.find(best.by)
     since = look.step - best.step
-    lost = max(0.0, best.value - ranked.level) if ranked is not None else None
+    lost = max(0.0, best.value - ranked.level) if ranked is not None and since > 0 else 0.0
     drift = kl.reference.level - kl.reference.level_at(best.step) if kl is not None else None
     parts = [f"{since} steps since the best one (step {best.step})"]
     if lost is not None and lost > 0.0:

@@ -20,7 +20,7 @@ SAYS = {
     "saturated": "The score is at its ceiling, or constant at a high value",
     "too-short": "The run is too short to judge",
 }
-REGIME = {"up": "climbs", "flat": "holds", "down": "falls"}
+REGIME = {"up": "climbs", "flat": "stays within its noise", "down": "falls"}
 
 
 def narrate(

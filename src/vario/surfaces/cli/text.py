@@ -91,14 +91,14 @@ def _readings(diagnosis: Diagnosis) -> list[str]:
         for prefix in prefixes:
             for name, r in diagnosis.readings.items():
                 if name.startswith(prefix) and not name.endswith("/std"):
-                    picture = sparkline(name, r.spark, r.spread)
+                    picture = sparkline(name, r.spark, r.spread, width=20)
                     shown = (
                         safe(name).removeprefix("reward/component/").removesuffix("/mean")
                         if "component" in name
                         else name
                     )
                     rows.append(
-                        f"  {shown[:26]:26} {picture:24} {number(r.start):>8} -> {number(r.level):<8} {r.shape}"[
+                        f"  {shown[:24]:24} {picture:20} {number(r.start):>8} -> {number(r.level):<8} {r.shape}"[
                             :WIDTH
                         ].rstrip()
                     )
