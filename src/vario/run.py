@@ -131,6 +131,10 @@ class Run:
     ignored_lines: int = 0
     warnings: tuple[str, ...] = ()
 
+    def missing(self) -> dict[str, str]:
+        """Metrics that this framework could log and this run does not: how to log each."""
+        return {name: how for name, how in self.enable.items() if name not in self.series and "*" not in name}
+
     @property
     def first_step(self) -> int | None:
         """First logged step, None for an empty run."""

@@ -44,7 +44,6 @@ SEEDS = 20
 FIRES_SHARE = 0.9
 MEMORY = 0.5
 """Lag-one correlation of a case's noise: white noise flatters every trend test."""
-VERDICTS = ("fires", "clear", "unknown")
 SAMPLES = 64
 """Completions in a batch of a case, for the spread of 0/1 rewards."""
 
@@ -54,7 +53,7 @@ _HOLD = re.compile(rf"hold {_NUMBER} for (\d+)")
 _ABSENT = re.compile(r"(gap|nan) (\d+)")
 _SPIKE = re.compile(rf"spike {_NUMBER} at (\d+)")
 _OPTION = re.compile(rf"(noise|memory|every) {_NUMBER}")
-_EXPECT = re.compile(r"step (\d+):\s*(\w+)")
+_EXPECT = re.compile(r"step (\d+):\s*(fires|clear|unknown)")
 _EVENT = re.compile(r"event (\w+) at (\d+)")
 
 
@@ -78,11 +77,6 @@ class Case:
     run: tuple[str, ...]
     expects: tuple[tuple[int, str], ...]
 
-    @property
-    def name(self) -> str:
-        """Rule and title, as a test's name."""
-        return f"{self.rule.name}: {self.title}"
-
 
 @dataclass
 class _Setup:
@@ -94,11 +88,7 @@ class _Setup:
 
 
 def read_cases(path: Path) -> tuple[Case, ...]:
-    """Read all sections of a case file; its stem is the rule's name.
-
-    Raises:
-        BadCase: a section without a run or an expect block, or an expectation that cannot be read.
-    """
+    """Read all sections of a case file; its stem is the rule's name. BadCase names a section that is not whole."""
     rule = find_rule(path.stem)
     cases = []
     for part in re.split(r"^## ", path.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]:
@@ -109,21 +99,17 @@ def read_cases(path: Path) -> tuple[Case, ...]:
         expects = []
         for line in _lines(blocks["expect"]):
             found = _EXPECT.fullmatch(line)
-            if found is None or found[2] not in VERDICTS:
+            if found is None:
                 raise BadCase(f"{path.name}, {title!r}: not an expectation: {line!r}")
             expects.append((int(found[1]), found[2]))
         known = re.search(r"^known: *(.+)$", body, flags=re.MULTILINE)
-        reason = known[1] if known else ""
-        cases.append(Case(path, title.strip(), rule, reason, tuple(_lines(blocks["run"])), tuple(expects)))
+        run = tuple(_lines(blocks["run"]))
+        cases.append(Case(path, title.strip(), rule, known[1] if known else "", run, tuple(expects)))
     return tuple(cases)
 
 
 def draw(case: Case, seed: int) -> Run:
-    """Draw the case's run; the same seed gives the same noise.
-
-    Raises:
-        BadCase: a line that cannot be read, or a metric that the catalogue does not have.
-    """
+    """Draw the case's run; the same seed gives the same noise. BadCase names a line that cannot be read."""
     setup, series, total, length = _Setup(), dict[str, Series](), "", 0
     for line in case.run:
         try:
@@ -140,19 +126,18 @@ def draw(case: Case, seed: int) -> Run:
         length = max(length, int(values.size))
         series[name] = _series(name, values)
         if binary:
-            p = np.clip(values, 0.0, 1.0)
-            spread = name.removesuffix("mean") + "std"
-            series[spread] = _series(spread, np.sqrt(SAMPLES / (SAMPLES - 1) * p * (1.0 - p)))
+            p, spread = np.clip(values, 0.0, 1.0), name.removesuffix("mean") + "std"
+            std = np.sqrt(SAMPLES / (SAMPLES - 1) * p * (1.0 - p))
+            series[spread] = _series(spread, np.where(np.isinf(values), np.inf, std))
     if total:
         series[total] = _sum(total, series, setup.weights)
-    declared = Declared(**setup.declared, component_weights=MappingProxyType(setup.weights))
     return Run(
         path=str(case.path),
         framework="trl",
         algorithm=setup.algorithm,
         series=MappingProxyType(series),
         logged_steps=np.arange(1, length + 1, dtype=np.int64),
-        declared=declared,
+        declared=Declared(**setup.declared, component_weights=MappingProxyType(setup.weights)),
         knobs=MappingProxyType(setup.knobs),
         events=setup.events,
     )
@@ -169,10 +154,7 @@ def verdict(rule: Rule, run: Run, step: int) -> str:
 
 
 def failures(case: Case, seeds: int = SEEDS) -> tuple[str, ...]:
-    """List the expectations that do not hold, one sentence each.
-
-    `clear` and `unknown` must hold for every seed, `fires` for nine in ten.
-    """
+    """List expectations that do not hold: `clear` and `unknown` must for every seed, `fires` for nine in ten."""
     runs = [draw(case, seed) for seed in range(seeds)]
     wrong = []
     for step, wanted in case.expects:
@@ -191,12 +173,9 @@ def _lines(block: str) -> Iterator[str]:
 
 
 def _setting(word: str) -> Setting:
-    if word.lower() in ("true", "false"):
-        return word.lower() == "true"
-    try:
-        return float(word)
-    except ValueError:
-        return word
+    if word in ("true", "false"):
+        return word == "true"
+    return float(word) if re.fullmatch(_NUMBER, word) else word
 
 
 def _configure(setup: _Setup, words: str) -> None:

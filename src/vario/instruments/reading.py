@@ -161,6 +161,14 @@ class Reading:
         return two_scale(thin(half, WINDOW)[0])
 
     @cached_property
+    def late_log(self) -> Trend | None:
+        """Trend of the logarithm over the last half; None where it is too short or not all positive."""
+        half = self.values[-max(24, self.points // 2) :]
+        if half.size < 24 or float(half.min()) <= 0.0:
+            return None
+        return two_scale(thin(np.log(half), WINDOW)[0])
+
+    @cached_property
     def noise_sd(self) -> float:
         """Standard deviation of the noise: around the shape, or of differences where there is none."""
         if self.shape is not None:

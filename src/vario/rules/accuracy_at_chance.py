@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vario.instruments import Preference
-from vario.rules.base import Evidence, Severity, Sign, number, raise_, rule
+from vario.rules.base import Evidence, Severity, Sign, number, raise_, required, rule
 
 
 @rule(
@@ -34,8 +34,8 @@ def accuracy_at_chance(preference: Preference) -> Iterator[Sign]:
     References:
         taxonomy of public threads, family J
     """
-    accuracy = preference.accuracy
-    if accuracy is None or accuracy.points < 60 or not 0.4 <= accuracy.level <= 0.6:
+    accuracy = required(preference.accuracy, "preference/accuracy")
+    if accuracy.points < 60 or not 0.4 <= accuracy.level <= 0.6:
         return
     if accuracy.rises() or (accuracy.late is not None and accuracy.late.rises()):
         return

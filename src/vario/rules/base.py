@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 
 from vario.errors import NotReadable
-from vario.instruments import Look
+from vario.instruments import Look, Reading
 
 HEADINGS = (
     "What it shows",
@@ -184,6 +184,8 @@ class Rule:
             if missing:
                 return Unknown(tuple(dict.fromkeys(missing)), "; ".join(dict.fromkeys(reasons)))
             signs = tuple(self.function(*arguments))
+        except NotReadable as error:
+            return Unknown(tuple(error.missing), error.reason)
         except Exception as error:  # one rule that raises must not silence the others
             return Broken(f"{type(error).__name__}: {error}")
         return Fires(signs) if any(isinstance(s, Evidence) for s in signs) else Clear()
@@ -215,6 +217,13 @@ def rule(
         return Rule(code, name, severity, function, turns, causes, explains, holds, lasting, pedantic, tuple(wanted))
 
     return made
+
+
+def required(reading: Reading | None, name: str) -> Reading:
+    """A reading that this rule cannot do without, though its instrument can: missing, the rule is unknown."""
+    if reading is None:
+        raise NotReadable(name)
+    return reading
 
 
 def lower(knob: str, why: str, factor: float = 0.5) -> Turn:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vario.instruments import Preference
-from vario.rules.base import Evidence, Severity, Sign, lower, number, raise_, rule
+from vario.rules.base import Evidence, Severity, Sign, lower, number, raise_, required, rule
 
 
 @rule(
@@ -39,7 +39,7 @@ def chosen_reward_falls(preference: Preference) -> Iterator[Sign]:
     References:
         taxonomy of public threads, dpo_both_drop (10 threads)
     """
-    chosen, margin = preference.chosen, preference.margin
+    chosen, margin = required(preference.chosen, "preference/chosen-reward"), preference.margin
     if (
         chosen is None
         or chosen.points < 40

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from vario.instruments import Clipping, Entropy
-from vario.rules.base import Evidence, Severity, Sign, percent, raise_, rule
+from vario.rules.base import Evidence, Severity, Sign, percent, raise_, required, rule
 
 
 @rule(
@@ -36,12 +36,11 @@ def clipping_one_sided_high(clipping: Clipping, entropy: Entropy | None) -> Iter
     References:
         DAPO, arXiv 2503.14476
     """
-    if clipping.low is None or clipping.high is None or clipping.high.points < 20:
+    sides = required(clipping.low, "clip/fraction/low"), required(clipping.high, "clip/fraction/high")
+    if min(side.points for side in sides) < 20:
         return
-    low, high = (float(np.mean(r.values[-20:])) for r in (clipping.low, clipping.high))
+    low, high = (float(np.mean(side.values[-20:])) for side in sides)
     if high > 0.002 and high > 5.0 * low:
         if entropy is not None and entropy.mean.falls():
             yield Evidence(f"entropy fell to {percent(entropy.share_left)} of its start", ("entropy/mean",))
-        yield Evidence(
-            f"{percent(high)} of tokens clip high, {percent(low)} low", (clipping.high.name, clipping.low.name)
-        )
+        yield Evidence(f"{percent(high)} of tokens clip high, {percent(low)} low", tuple(side.name for side in sides))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from vario.instruments import Clipping, Reward
-from vario.rules.base import Evidence, Severity, Sign, lower, percent, rule
+from vario.rules.base import Evidence, Severity, Sign, lower, percent, required, rule
 
 
 @rule(
@@ -36,10 +36,9 @@ def clipping_one_sided_low(clipping: Clipping, reward: Reward | None) -> Iterato
     References:
         seed texts of the project
     """
-    if clipping.low is None or clipping.high is None or clipping.low.points < 20:
+    sides = required(clipping.low, "clip/fraction/low"), required(clipping.high, "clip/fraction/high")
+    if min(side.points for side in sides) < 20:
         return
-    low, high = (float(np.mean(r.values[-20:])) for r in (clipping.low, clipping.high))
+    low, high = (float(np.mean(side.values[-20:])) for side in sides)
     if low > 0.002 and low > 5.0 * high and not (reward is not None and reward.rises()):
-        yield Evidence(
-            f"{percent(low)} of tokens clip low, {percent(high)} high", (clipping.low.name, clipping.high.name)
-        )
+        yield Evidence(f"{percent(low)} of tokens clip low, {percent(high)} high", tuple(side.name for side in sides))

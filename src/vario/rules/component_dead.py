@@ -39,6 +39,8 @@ def component_dead(components: Components, reward: Reward) -> Iterator[Sign]:
     if len(components.means) < 2 or reward.total.constant:
         return
     for name in components.weighted:
+        if components.weights.get(name, 1.0) < 0.0:
+            continue  # a penalty that never has to act
         reading = components.means[name]
         zero_from = reading.since_below(1e-9) if float(reading.values.min()) >= 0.0 else None
         if zero_from is None or reading.points_since(zero_from) < LEAST:

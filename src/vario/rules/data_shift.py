@@ -15,7 +15,6 @@ from vario.rules.base import Evidence, Severity, Sign, number, rule
     "data-shift",
     Severity.WARNING,
     holds=1,
-    lasting=True,
     causes=("the data order or mixture changed there", "a curriculum stage began"),
     explains=(
         "reward-collapsed",
@@ -73,7 +72,11 @@ def data_shift(reward: Reward, length: Length | None, entropy: Entropy | None, r
         if not together or abs(shift.after - shift.before) < 0.15 * max(abs(shift.before), 1e-9):
             continue
         later = reward.total.values[int(np.searchsorted(reward.total.steps, shift.seen)) :]
-        if not shift.up and later.size >= 20 and float(np.median(later[-10:])) < shift.after - reward.total.noise_sd:
+        if (
+            not shift.up
+            and later.size >= 20
+            and float(np.median(later[-10:])) < shift.after - 2.0 * reward.total.noise_sd
+        ):
             continue
         yield Evidence(
             f"reward/mean went from {number(shift.before)} to {number(shift.after)} at step {shift.step}",

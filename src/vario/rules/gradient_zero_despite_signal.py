@@ -41,7 +41,8 @@ def gradient_zero_despite_signal(signal: Signal, gradient: Gradient) -> Iterator
     since = gradient.norm.since_below(1e-12)
     if since is not None and gradient.norm.points_since(since) >= 10:
         yield Evidence(
-            f"gradient/norm is exactly 0 since step {since} while only {percent(dead or 0.0)} of the groups are tied",
+            f"gradient/norm is exactly 0 since step {since} while groups differ"
+            + (f" ({percent(dead)} are tied)" if dead is not None else ""),
             ("gradient/norm", signal.reading.name),
             since,
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vario.instruments import Record, Reward
-from vario.rules.base import Evidence, Severity, Sign, lower, number, rule
+from vario.rules.base import Evidence, Severity, Sign, lower, number, required, rule
 
 
 @rule(
@@ -33,8 +33,8 @@ def kl_penalty_outweighs_reward(record: Record, reward: Reward) -> Iterator[Sign
     References:
         taxonomy of public threads, kl_drift_no_gain
     """
-    penalty = record.find("reward/kl-penalty/mean")
-    if penalty is None or penalty.points < 20:
+    penalty = required(record.find("reward/kl-penalty/mean"), "reward/kl-penalty/mean")
+    if penalty.points < 20:
         return
     span = max(reward.total.high - reward.total.low, abs(reward.total.high))
     if -penalty.level > span > 0.0:

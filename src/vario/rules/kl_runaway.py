@@ -61,7 +61,7 @@ def kl_runaway(kl: Kl, reward: Reward | None) -> Iterator[Sign]:
         return
     early = max(reference.level_at(int(reference.steps[min(19, reference.points - 1)]), 10), 1e-9)
     now = reference.level
-    gained = reward is not None and reward.total.level > reward.total.start + reward.total.noise_sd
+    gained = reward is not None and reward.rises()
     if gained or (reward is not None and reward.share_of_ceiling is not None and reward.share_of_ceiling > 0.85):
         return
     large = kl.large

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vario.instruments import Length, Reward
-from vario.rules.base import Evidence, Severity, Sign, percent, raise_, rule
+from vario.rules.base import Evidence, Severity, Sign, percent, raise_, required, rule
 
 
 @rule(
@@ -33,14 +33,15 @@ def length_diversity_collapsing(length: Length, reward: Reward | None) -> Iterat
     References:
         seed texts of the project
     """
-    if length.shortest is None or length.longest is None or length.mean.points < 40:
+    shortest, longest = required(length.shortest, "length/min"), required(length.longest, "length/max")
+    if length.mean.points < 40:
         return
     if length.cap is not None and length.mean.level > 0.9 * length.cap:
         return
     if reward is not None and reward.share_of_ceiling is not None and reward.share_of_ceiling > 0.85:
         return
-    before = (length.longest.start - length.shortest.start) / max(length.mean.start, 1.0)
-    now = (length.longest.level - length.shortest.level) / max(length.mean.level, 1.0)
+    before = (longest.start - shortest.start) / max(length.mean.start, 1.0)
+    now = (longest.level - shortest.level) / max(length.mean.level, 1.0)
     if before > 0.5 and now < 0.1:
         yield Evidence(
             f"longest minus shortest went from {percent(before)} to {percent(now)} of the mean length",

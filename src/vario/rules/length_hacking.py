@@ -57,7 +57,7 @@ def length_hacking(
             continue
         if (
             not late.rises(0.1)
-            and late.change < 0.02 * abs(score.high)
+            and late.change < max(0.02 * abs(score.high), late.noise_sd)
             and late_total.rises(0.1)
             and late_total.change > 0.02
         ):

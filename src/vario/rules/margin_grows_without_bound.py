@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vario.instruments import Preference
-from vario.rules.base import Evidence, Severity, Sign, lower, number, raise_, rule
+from vario.rules.base import Evidence, Severity, Sign, lower, number, raise_, required, rule
 
 
 @rule(
@@ -39,8 +39,8 @@ def margin_grows_without_bound(preference: Preference) -> Iterator[Sign]:
     References:
         taxonomy of public threads, dpo_degenerate
     """
-    margin, accuracy = preference.margin, preference.accuracy
-    if accuracy is None or margin.points < 40 or margin.level < 8.0:
+    margin, accuracy = preference.margin, required(preference.accuracy, "preference/accuracy")
+    if margin.points < 40 or margin.level < 8.0:
         return
     since = accuracy.since_above(0.985)
     late = margin.late

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vario.instruments import Preference
-from vario.rules.base import Evidence, Severity, Sign, number, rule
+from vario.rules.base import Evidence, Severity, Sign, number, required, rule
 
 
 @rule("PF104", "preference-saturated", Severity.INFO, holds=3)
@@ -27,8 +27,8 @@ def preference_saturated(preference: Preference) -> Iterator[Sign]:
     References:
         taxonomy of public threads, dpo_saturated
     """
-    accuracy = preference.accuracy
-    if accuracy is None or accuracy.points < 30 or accuracy.level < 0.99:
+    accuracy = required(preference.accuracy, "preference/accuracy")
+    if accuracy.points < 30 or accuracy.level < 0.99:
         return
     since = accuracy.since_above(0.98)
     if since is not None and accuracy.points_since(since) >= accuracy.points / 3:

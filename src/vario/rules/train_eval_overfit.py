@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from vario.instruments import Preference
-from vario.rules.base import Evidence, Severity, Sign, lower, number, rule
+from vario.rules.base import Evidence, Severity, Sign, lower, number, required, rule
 
 
 @rule(
@@ -36,8 +36,8 @@ def train_eval_overfit(preference: Preference) -> Iterator[Sign]:
     References:
         taxonomy of public threads, train_up_eval_down
     """
-    held = preference.held_out
-    if held is None or held.points < 6 or not preference.margin.rises():
+    held = required(preference.held_out, "eval/preference/margin")
+    if held.points < 6 or not preference.margin.rises():
         return
     best = float(np.max(held.values))
     last = float(np.median(held.values[-3:]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vario.instruments import Value
-from vario.rules.base import Evidence, Severity, Sign, percent, raise_, rule
+from vario.rules.base import Evidence, Severity, Sign, percent, raise_, required, rule
 
 
 @rule(
@@ -29,9 +29,10 @@ def value_clipping_high(value: Value) -> Iterator[Sign]:
     References:
         taxonomy of public threads, value_failure
     """
-    if value.clipped is not None and value.clipped.points >= 20 and value.clipped.level > 0.3:
+    clipped = required(value.clipped, "value/clip-fraction")
+    if clipped.points >= 20 and clipped.level > 0.3:
         yield Evidence(
-            f"{percent(value.clipped.level)} of value predictions are clipped",
+            f"{percent(clipped.level)} of value predictions are clipped",
             ("value/clip-fraction",),
-            value.clipped.since_above(0.3),
+            clipped.since_above(0.3),
         )

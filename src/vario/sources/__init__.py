@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from types import MappingProxyType
 
@@ -239,7 +239,6 @@ def interpret(table: Table) -> Run:
     meaning = give_meaning(dialect, context)
     if table.repeated:
         table.warnings.append(f"{table.repeated} steps were logged more than once; the later row counts")
-    logged: Mapping[str, object] = meaning.series
     return Run(
         path=table.path,
         framework=dialect.name,
@@ -250,7 +249,7 @@ def interpret(table: Table) -> Run:
         config=MappingProxyType(config),
         declared=dialect.declare(context, meaning.series),
         knobs=MappingProxyType(dict(dialect.knobs(context))),
-        enable=MappingProxyType({k: v for k, v in dialect.enable(context).items() if k not in logged}),
+        enable=MappingProxyType(dict(dialect.enable(context))),
         checkpoints=tuple(table.checkpoints),
         events=tuple(sorted(table.events, key=lambda e: e.step)),
         unmapped=meaning.unmapped,

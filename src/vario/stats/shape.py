@@ -24,8 +24,12 @@ PARAMETER_COST, KNOT_COST = 4.0, 3.0
 MEDIAN_VARIANCE = math.pi / 2.0
 """Variance of a median relative to a mean, for Gaussian noise."""
 TAIL_T = 2.0
+TAIL_BOUND = 1.64
+"""Normal quantile of a one-sided 95 % bound."""
 SLOWING = 0.5
 """A tail slower than this share of the earlier slope is slowing (the contract's own words)."""
+FLAT_TAIL = 0.1
+"""A tail that adds less than this share of the gain before it is a plateau."""
 PEAK_LOSS = 0.15
 """Share of the gain that must be lost before a fall is a peak: below it the fall is read as flat."""
 
@@ -161,7 +165,14 @@ def shape_of(values: Floats) -> Shape | None:
         word = "rising" if end > start else "declining"
         tail_slope = (end - start) / n
     elif kind == "ramp":
-        word = "plateau" if end > start else "bottomed"
+        t = np.arange(k, dtype=float)
+        bend = np.column_stack((np.ones(k), np.minimum(t, knot), np.maximum(t - knot, 0.0)))
+        _, head, tail = (float(c) for c in np.linalg.pinv(bend) @ medians)
+        se = math.sqrt(float(np.linalg.inv(bend.T @ bend)[2, 2]) * variance)
+        tail_slope = tail / m
+        # flat only where half the earlier slope is excluded: else it may creep on
+        settled = tail + TAIL_BOUND * se < SLOWING * head
+        word = "bottomed" if end <= start else "plateau" if settled else "slowing"
     elif kind == "step":
         late = knot >= 0.75 * k
         word = ("jumped" if late else "plateau") if end > start else "collapsed"
@@ -179,7 +190,8 @@ def shape_of(values: Floats) -> Shape | None:
         elif head < 0.0 and tail_t < -TAIL_T:
             word = "declining"
         elif tail_t > TAIL_T and head > 0.0:
-            word = "slowing" if tail < SLOWING * head else "rising"
+            # a bend inside a block leaves a small slope behind: a tail that adds next to nothing is flat
+            word = "plateau" if tail_span < FLAT_TAIL * head_span else "slowing" if tail < SLOWING * head else "rising"
         elif tail_t > TAIL_T:
             # it fell (or stood), and climbs now: still below its start it has not regained anything
             word = "rising" if tail_span > PEAK_LOSS * head_span else "bottomed"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from vario.instruments import Kl, Reading
 
 KL_SHARE = 0.15
@@ -24,11 +26,27 @@ def late_direction(reading: Reading, *, share: float, noise: float) -> str | Non
     return "flat"
 
 
+def kl_direction(kl: Kl) -> str | None:
+    """Direction of KL over the last half, on its logarithm where it is positive: drift is multiplicative.
+
+    Below the level at which a policy has hardly left its reference, nothing counts as moving.
+    """
+    if kl.still:
+        return None if kl.reference.late is None else "flat"
+    late = kl.reference.late_log
+    if late is None:
+        return late_direction(kl.reference, share=KL_SHARE, noise=0.3)
+    size = max(math.log1p(KL_SHARE), 0.3 * late.noise_sd)
+    if late.rises(P) and late.change >= size:
+        return "up"
+    return "down" if late.falls(P) and -late.change >= size else "flat"
+
+
 def regime_of(kl: Kl | None, score: Reading | None) -> str:
     """`kl-up-reward-flat` and the like; `unknown` without a KL to a reference or enough points."""
     if kl is None or score is None:
         return "unknown"
-    paid = late_direction(kl.reference, share=KL_SHARE, noise=0.3)
+    paid = kl_direction(kl)
     got = late_direction(score, share=0.02, noise=0.3)
     if paid is None or got is None:
         return "unknown"

@@ -269,7 +269,9 @@ def _weights(context: Context, series: Mapping[str, Series]) -> dict[str, float]
     if np.linalg.matrix_rank(x) < len(names):
         return {}
     found, *_ = np.linalg.lstsq(x, y, rcond=None)
-    if float(np.abs(x @ found - y).max()) > 1e-4 * float(np.abs(y).max()):
+    with np.errstate(all="ignore"):
+        off = float(np.abs(x @ found - y).max())
+    if not off <= 1e-4 * float(np.abs(y).max()):  # NaN too
         return {}
     return {n: round(float(w), 4) + 0.0 for n, w in zip(names, found, strict=True)}
 

@@ -23,7 +23,7 @@ def metrics_page(run: Run, *, as_json: bool = False) -> str:
                 "metrics": {n: {"key": s.key, "points": len(s), "unit": lookup(n).unit} for n, s in run.series.items()},
                 "unsettled": dict(run.unsettled),
                 "unmapped": list(run.unmapped),
-                "missing": dict(run.enable),
+                "missing": run.missing(),
                 "knobs": {
                     k: {"key": v.key, "current": v.current, "is_default": v.is_default} for k, v in run.knobs.items()
                 },
@@ -47,11 +47,11 @@ def metrics_page(run: Run, *, as_json: bool = False) -> str:
             "not recognised",
             textwrap.fill(safe(", ".join(run.unmapped)), WIDTH, initial_indent="  ", subsequent_indent="  "),
         ]
-    if run.enable:
+    if run.missing():
         lines += ["", f"missing, and how {run.framework} would log it"]
         lines += [
             textwrap.fill(f"{k}: {w}", WIDTH, initial_indent="  ", subsequent_indent="    ")
-            for k, w in run.enable.items()
+            for k, w in run.missing().items()
         ]
     known = [k for k in run.knobs.values() if not k.is_default]
     if known:

@@ -6,7 +6,7 @@ from vario.rules import RULES, find_rule
 
 FAMILIES = {
     "RU": "the run", "RW": "reward", "SG": "learning signal", "KL": "KL", "CL": "clipping", "EN": "entropy", "LN": "length",
-    "OP": "off-policy", "GR": "loss and gradients", "VF": "value function", "PF": "preference", "SY": "systems", "DX": "not diagnosable",
+    "OP": "off-policy", "GR": "loss and gradients", "VF": "value function", "PF": "preference", "TX": "text", "SY": "systems", "DX": "not diagnosable",
 }  # fmt: skip
 
 
