@@ -132,3 +132,9 @@ def test_hostile_text_cannot_drive_the_terminal(tmp_path: Path, capsys: pytest.C
         main(arguments)
         out = capsys.readouterr().out
         assert not any(c in out for c in "\x1b\x07\u202e")
+
+
+def test_the_readme_shows_what_the_demo_says(golden: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["diagnose", str(golden / "grpo-drift")])
+    verdict = capsys.readouterr().out.split("\n\n")[1]
+    assert verdict in (golden.parent.parent / "README.md").read_text()
