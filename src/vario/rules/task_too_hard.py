@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from vario.instruments import Components
-from vario.rules.base import Doubt, Evidence, Severity, Sign, number, raise_, rule
+from vario.instruments import Components, Truncation
+from vario.rules.base import Doubt, Evidence, Severity, Sign, number, percent, raise_, rule
 
+CUT = 0.1
+"""Share of cut completions at the start from which the cap is a suspect (verl's documentation warns there)."""
 RARE = 0.03
 """Mean success over the whole run: with groups of 8, four groups in five hold not a single one."""
 
@@ -28,7 +30,7 @@ RARE = 0.03
         "component-saturated",
     ),
 )
-def task_too_hard(components: Components) -> Iterator[Sign]:
+def task_too_hard(components: Components, truncation: Truncation | None) -> Iterator[Sign]:
     """The task itself is hardly ever solved, whatever else improves.
 
     What it shows:
@@ -38,7 +40,7 @@ def task_too_hard(components: Components) -> Iterator[Sign]:
     Evidence:
         Its level from start to end, and what improves meanwhile.
     Looks like it but is not:
-        A component that fell to zero (reward-function-broke, policy-collapse); a rare bonus.
+        A cap so short that answers cannot end (truncation is high in the first steps); a component that fell to zero (reward-function-broke, policy-collapse); a rare bonus.
     What to change:
         Easier prompts first, more tries, a graded reward, SFT before RL.
     How sure:
@@ -67,5 +69,9 @@ def task_too_hard(components: Components) -> Iterator[Sign]:
             yield Evidence(
                 f"{others[0]} is at {number(components.means[others[0]].level)}", (components.means[others[0]].name,)
             )
+            if truncation is not None and truncation.share.start > CUT:
+                yield Doubt(
+                    f"{percent(truncation.share.start)} of the first completions were cut: the cap may be what is too hard"
+                )
             if float(reading.values.max()) <= 0.0:
                 yield Doubt("exactly zero: a verifier that accepts nothing looks the same")

@@ -106,8 +106,8 @@ def _states(path: Path, found: Found) -> Table:
     """One history from all state files: the longest, with the rows that only others have.
 
     Each checkpoint holds the whole history up to it. After a resume from an earlier checkpoint the
-    later files hold another history from there on; files are laid over each other in the order in
-    which they were written, so that what the run really went on with wins.
+    later files hold another history from there on. The longest history counts: times of files do
+    not survive a copy. So until a resumed run has passed the branch it left, that branch is shown.
     """
     states, others = _one_run(found)
     ordered = sorted(
