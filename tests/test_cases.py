@@ -13,7 +13,6 @@ from vario.testing import BadCase, Case, draw, failures, read_cases
 FOLDER = Path(__file__).parent / "cases"
 FILES = {path.stem: path for path in sorted(FOLDER.glob("*.md"))}
 CASES = [case for path in FILES.values() for case in read_cases(path)]
-MISSING = (FOLDER / "MISSING.txt").read_text().split() if (FOLDER / "MISSING.txt").exists() else []
 SEEDS = 20
 
 
@@ -28,17 +27,11 @@ def test_case(case: Case) -> None:
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
 def test_every_rule_has_its_cases(rule: Rule) -> None:
-    if rule.name in MISSING:
-        assert rule.name not in FILES, "it has a case file: take it out of MISSING.txt"
-        pytest.skip("listed in MISSING.txt")
+    assert rule.name in FILES, "a rule without a case file"
     said = {word for case in CASES if case.rule is rule for _, word in case.expects}
     needs_a_metric = any(kind is not Record and not optional for kind, optional in rule.instruments)
     wanted = {"fires", "clear"} | ({"unknown"} if needs_a_metric else set())
     assert wanted <= said, f"no case says {', '.join(sorted(wanted - said))}"
-
-
-def test_missing_names_only_rules() -> None:
-    assert set(MISSING) <= {rule.name for rule in RULES}
 
 
 def section(tmp_path: Path, run: str, expect: str = "step 1: clear") -> Case:

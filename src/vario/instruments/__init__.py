@@ -8,7 +8,7 @@ from vario.instruments.gradient import Gradient, LearningRate, Loss
 from vario.instruments.kl import Kl
 from vario.instruments.length import Length, Truncation
 from vario.instruments.preference import Preference
-from vario.instruments.reading import History, Look, Reading
+from vario.instruments.reading import LOUD, History, Look, Reading
 from vario.instruments.record import Record
 from vario.instruments.reward import Components, Reward
 from vario.instruments.signal import Signal
@@ -24,7 +24,29 @@ INSTRUMENTS = (
 """Every instrument; each has `read(look)`, which raises NotReadable when a metric is missing."""
 
 __all__ = [
-    "INSTRUMENTS", "BehaviourWeight", "Clipping", "Components", "EngineGap", "Entropy", "Gradient", "History", "Kl",
-    "LearningRate", "Length", "Look", "Loss", "Preference", "Ratio", "Reading", "Record", "Reward", "Signal",
-    "Staleness", "StepTime", "Truncation", "Value", "Witness",
+    "INSTRUMENTS",
+    "LOUD",
+    "BehaviourWeight",
+    "Clipping",
+    "Components",
+    "EngineGap",
+    "Entropy",
+    "Gradient",
+    "History",
+    "Kl",
+    "LearningRate",
+    "Length",
+    "Look",
+    "Loss",
+    "Preference",
+    "Ratio",
+    "Reading",
+    "Record",
+    "Reward",
+    "Signal",
+    "Staleness",
+    "StepTime",
+    "Truncation",
+    "Value",
+    "Witness",
 ]  # fmt: skip

@@ -24,7 +24,7 @@ class Clipping:
             total,
             look.find("clip/fraction/low"),
             look.find("clip/fraction/high"),
-            look.run.declared.updates_per_rollout,
+            look.history.run.declared.updates_per_rollout,
         )
 
 
@@ -38,4 +38,6 @@ class Ratio:
     @classmethod
     def read(cls, look: Look) -> Ratio:
         """Needs the mean ratio."""
-        return cls(look.need("ratio/mean", "importance-weight/mean", least=5), look.run.declared.updates_per_rollout)
+        return cls(
+            look.need("ratio/mean", "importance-weight/mean", least=5), look.history.run.declared.updates_per_rollout
+        )

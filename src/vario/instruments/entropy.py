@@ -14,12 +14,6 @@ class Entropy:
     mean: Reading
 
     @classmethod
-    def find(cls, look: Look) -> Entropy | None:
-        """None where no entropy is logged."""
-        found = look.find("entropy/mean", least=5)
-        return None if found is None else cls(found)
-
-    @classmethod
     def read(cls, look: Look) -> Entropy:
         """Needs entropy/mean."""
         return cls(look.need("entropy/mean", least=5))

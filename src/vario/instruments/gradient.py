@@ -15,23 +15,12 @@ class Gradient:
     clip_at: float | None
 
     @classmethod
-    def find(cls, look: Look) -> Gradient | None:
-        """None where no gradient norm is logged."""
-        norm = look.find("gradient/norm", least=5)
-        if norm is None:
-            return None
+    def read(cls, look: Look) -> Gradient:
+        """Needs gradient/norm."""
+        norm = look.need("gradient/norm", least=5)
         knob = look.history.run.knobs.get("max-grad-norm")
         bound = knob.current if knob is not None else None
         return cls(norm, float(bound) if isinstance(bound, int | float) else None)
-
-    @classmethod
-    def read(cls, look: Look) -> Gradient:
-        """Needs gradient/norm."""
-        found = cls.find(look)
-        if found is None:
-            look.need("gradient/norm", least=5)
-            raise AssertionError
-        return found
 
 
 @dataclass(frozen=True)

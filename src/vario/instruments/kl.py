@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from vario.errors import NotReadable
 from vario.instruments.reading import Look, Reading
 
 PER_TOKEN = "nats/token"
@@ -22,25 +23,16 @@ class Kl:
     coefficient: float | None
 
     @classmethod
-    def find(cls, look: Look) -> Kl | None:
-        """None where no reference KL is logged."""
+    def read(cls, look: Look) -> Kl:
+        """Needs a KL to the reference, per token or per sequence."""
         for name, unit in (("kl/reference", "nats/token"), ("kl/reference/sequence", "nats/sequence")):
             reading = look.find(name, least=5)
             if reading is not None:
                 knob = look.history.run.knobs.get("kl-coef")
                 beta = knob.current if knob is not None and not knob.is_default else None
                 return cls(reading, unit, float(beta) if isinstance(beta, int | float) else None)
-        return None
-
-    @classmethod
-    def read(cls, look: Look) -> Kl:
-        """As `find`; NotReadable without one."""
-        found = cls.find(look)
-        if found is None:
-            look.need("kl/reference")
-            look.need("kl/reference", least=5)
-            raise AssertionError
-        return found
+        short = look.find("kl/reference") is not None
+        raise NotReadable("kl/reference", reason="kl/reference: fewer than 5 points so far" if short else "")
 
     @property
     def still(self) -> bool:

@@ -19,28 +19,17 @@ class Length:
     cap: float | None
 
     @classmethod
-    def find(cls, look: Look) -> Length | None:
-        """None where no length is logged."""
-        mean = look.find("length/mean", least=5)
-        if mean is None:
-            return None
+    def read(cls, look: Look) -> Length:
+        """Needs length/mean."""
+        mean = look.need("length/mean", least=5)
         return cls(
             mean,
             look.find("length/min"),
             look.find("length/max"),
             look.find("length/terminated/mean"),
             look.find("length/truncated-share"),
-            look.run.declared.max_length,
+            look.history.run.declared.max_length,
         )
-
-    @classmethod
-    def read(cls, look: Look) -> Length:
-        """Needs length/mean."""
-        found = cls.find(look)
-        if found is None:
-            look.need("length/mean", least=5)
-            raise AssertionError
-        return found
 
     @property
     def growth(self) -> float:
@@ -60,6 +49,6 @@ class Truncation:
     def read(cls, look: Look) -> Truncation:
         """Needs the truncated share; a cap and a maximum length make it checkable."""
         share = look.need("length/truncated-share", least=5)
-        longest, cap = look.find("length/max"), look.run.declared.max_length
+        longest, cap = look.find("length/max"), look.history.run.declared.max_length
         believable = not (cap and longest is not None and share.level > 0.05 and longest.high < 0.95 * cap)
         return cls(share, believable, cap)

@@ -23,6 +23,10 @@ WINDOW = 240
 """Points that one look is reduced to: enough for the tests' power, little enough for 100 looks."""
 LEVEL_SHARE = 0.1
 LEVEL_LEAST = 5
+ABRUPT_POINTS = 12
+"""A measurement breaks between two batches; a policy takes longer to fall than a shift takes to be seen."""
+LOUD = 20.0
+"""Times the local level from which a single spike is worth a look: well beyond the spike rule's own six."""
 LOG_FLOOR = 1e-3
 """A positive size is judged on log(value + this share of its typical size): zeros must not explode."""
 
@@ -36,6 +40,12 @@ class StepShift:
     before: float
     after: float
     size_sds: float
+    points: int
+
+    @property
+    def abrupt(self) -> bool:
+        """Whether it was established within a dozen points: a slope takes longer to be seen."""
+        return self.points <= ABRUPT_POINTS
 
     @property
     def up(self) -> bool:
@@ -192,7 +202,11 @@ class Reading:
                 break
             before = median(self.values[max(0, s.onset - 20) : s.onset]) if s.onset else float(self.values[0])
             after = median(self.values[s.seen - 4 : s.seen + 1])
-            made.append(StepShift(int(self.steps[s.onset]), int(self.steps[s.seen]), before, after, s.size_sds))
+            made.append(
+                StepShift(
+                    int(self.steps[s.onset]), int(self.steps[s.seen]), before, after, s.size_sds, s.seen - s.onset
+                )
+            )
         return tuple(made)
 
     @property
@@ -239,6 +253,14 @@ class Reading:
         s = self.shape
         return s is not None and s.word in ("declining", "collapsed", "bottomed") and s.end < s.start
 
+    def fell(self) -> bool:
+        """Whether it moved down, from its start or from a peak on the way."""
+        return self.falls() or (self.shape is not None and self.shape.word == "peaked")
+
+    def best_step(self) -> int:
+        """Step of the maximum of a five-point moving average."""
+        return int(self.steps[int(np.argmax(np.convolve(self.values, np.ones(5) / 5.0, mode="same")))])
+
     def flat(self) -> bool:
         """Whether nothing but noise was seen; False while it is too short to say."""
         return self.shape is not None and not self.shape.moved
@@ -267,11 +289,6 @@ class Look:
 
     history: History
     step: int
-
-    @cached_property
-    def run(self) -> Run:
-        """The run up to this look."""
-        return self.history.run.until(self.step)
 
     @cached_property
     def _instruments(self) -> dict[type, object]:

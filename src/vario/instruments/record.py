@@ -27,7 +27,7 @@ class Record:
     @property
     def events(self) -> tuple[Event, ...]:
         """Resumes and seams so far."""
-        return self.look.run.events
+        return tuple(e for e in self.look.history.run.events if e.step <= self.look.step)
 
     @property
     def declared(self) -> Declared:

@@ -7,6 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
+from vario.errors import NotReadable
 from vario.instruments.reading import Look, Reading
 
 LEAST = 5
@@ -38,7 +39,7 @@ class Reward:
         if components is not None and components.weights and all(components.binary(n) for n in components.weighted):
             ceiling = sum(max(w, 0.0) for w in components.weights.values())
             floor = sum(min(w, 0.0) for w in components.weights.values())
-        declared = look.run.declared
+        declared = look.history.run.declared
         se = None
         spread = look.find("reward/std/batch")
         if spread is not None and declared.batch_completions and declared.group_size:
@@ -82,24 +83,14 @@ class Components:
     weights: dict[str, float]
 
     @classmethod
-    def find(cls, look: Look) -> Components | None:
-        """None when no component is logged apart."""
-        means = {
-            n: r for n in look.history.run.components() if (r := look.find(f"reward/component/{n}/mean", least=LEAST))
-        }
+    def read(cls, look: Look) -> Components:
+        """Needs at least one component that is logged apart."""
+        names = look.history.run.components()
+        means = {n: r for n in names if (r := look.find(f"reward/component/{n}/mean", least=LEAST))}
         if not means:
-            return None
+            raise NotReadable("reward/component/*/mean")
         stds = {n: r for n in means if (r := look.find(f"reward/component/{n}/std", least=LEAST))}
         return cls(means, stds, dict(look.history.run.declared.component_weights))
-
-    @classmethod
-    def read(cls, look: Look) -> Components:
-        """Read every component; NotReadable without any."""
-        found = cls.find(look)
-        if found is None:
-            look.need("reward/component/*/mean")
-            raise AssertionError
-        return found
 
     @cached_property
     def weighted(self) -> tuple[str, ...]:

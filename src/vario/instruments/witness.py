@@ -19,23 +19,15 @@ class Witness:
     source: str
 
     @classmethod
-    def find(cls, look: Look) -> Witness | None:
-        """None where nothing stands near the truth."""
+    def read(cls, look: Look) -> Witness:
+        """Needs a held-out score, or a reward logged with weight 0."""
         held_out = look.find("eval/score/mean", least=LEAST)
         if held_out is not None:
             return cls(held_out, "held-out score")
         components = look.instrument(Components)
         if isinstance(components, Components) and components.witnesses:
             return cls(components.means[components.witnesses[0]], f"{components.witnesses[0]}, logged with weight 0")
-        return None
-
-    @classmethod
-    def read(cls, look: Look) -> Witness:
-        """As `find`; NotReadable without one."""
-        found = cls.find(look)
-        if found is None:
-            raise NotReadable("eval/score/mean", reason="no held-out score and no reward logged with weight 0")
-        return found
+        raise NotReadable("eval/score/mean", reason="no held-out score and no reward logged with weight 0")
 
     def lost(self) -> float:
         """Share of its best level that is gone by now."""

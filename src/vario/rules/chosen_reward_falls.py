@@ -40,11 +40,7 @@ def chosen_reward_falls(preference: Preference) -> Iterator[Sign]:
         taxonomy of public threads, dpo_both_drop (10 threads)
     """
     chosen, margin = required(preference.chosen, "preference/chosen-reward"), preference.margin
-    if (
-        chosen is None
-        or chosen.points < 40
-        or not (chosen.falls() or (chosen.shape is not None and chosen.shape.word == "peaked"))
-    ):
+    if chosen is None or chosen.points < 40 or not chosen.fell():
         return
     fall = chosen.start - chosen.level
     if fall > 0.34 * max(abs(margin.level), 1e-9) and fall > 0.3 and fall > 2.0 * chosen.noise_sd:

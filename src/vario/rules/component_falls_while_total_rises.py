@@ -43,7 +43,7 @@ def component_falls_while_total_rises(components: Components, reward: Reward) ->
     for name, reading in components.means.items():
         if components.weights.get(name, 1.0) < 0.0:
             continue
-        fell = reading.falls() or (reading.shape is not None and reading.shape.word == "peaked")
+        fell = reading.fell()
         lost = reading.high - reading.level
         if fell and lost > 2.0 * reading.noise_sd and lost > 0.2 * max(abs(reading.high), 1e-9):
             yield Evidence(

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from vario.instruments import Gradient
+from vario.instruments import LOUD, Gradient
 from vario.rules.base import Aside, Evidence, Severity, Sign, lower, number, rule
-
-LOUD = 20.0
-"""Times the local level from which a single spike is worth a look: half a log scale beyond the spike rule's six."""
 
 
 @rule(

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from vario.instruments import Kl, Record, Reward
 from vario.rules.base import Evidence, Severity, Sign, number, rule
 
-ABRUPT_ROWS = 12
 LEFT = 0.2
 
 
@@ -41,7 +40,7 @@ def kl_reset(kl: Kl, reward: Reward | None, record: Record) -> Iterator[Sign]:
     for shift in kl.reference.shifts:
         if shift.up or shift.after > LEFT * shift.before or kl.still:
             continue
-        if kl.reference.points_since(shift.step) - kl.reference.points_since(shift.seen) > ABRUPT_ROWS:
+        if not shift.abrupt:
             continue
         calm = True
         for other in (reward.total if reward else None, entropy):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
-
 from vario.instruments import Kl, Reward
 from vario.rules.base import Evidence, Severity, Sign, lower, number, raise_, rule
 
@@ -62,13 +60,9 @@ def kl_rises_while_reward_falls(kl: Kl, reward: Reward) -> Iterator[Sign]:
     total, reference = reward.total, kl.reference
     if total.points < 40 or kl.still or total.shape is None:
         return
-    if (
-        not (total.falls() or total.shape.word == "peaked")
-        or reward.lost() < 0.2
-        or total.high - total.level < 2.0 * total.noise_sd
-    ):
+    if not total.fell() or reward.lost() < 0.2 or total.high - total.level < 2.0 * total.noise_sd:
         return
-    best = int(total.steps[int(np.argmax(np.convolve(total.values, np.ones(5) / 5.0, mode="same")))])
+    best = total.best_step()
     then, now = reference.level_at(best), reference.level
     if now < 1.5 * max(then, 1e-12) or now - then < 3.0 * reference.noise_sd / max(1.0, reference.points / 40) ** 0.5:
         return

@@ -46,18 +46,14 @@ def length_shrinking(
         taxonomy of public threads, length_collapse (7 threads)
     """
     mean = length.mean
-    if (
-        mean.points < 30
-        or length.growth > 0.67
-        or not (mean.falls() or (mean.shape is not None and mean.shape.word == "peaked"))
-    ):
+    if mean.points < 30 or length.growth > 0.67 or not mean.fell():
         return
     scores = [witness.score] if witness is not None else []
     scores += list(components.means.values()) if components is not None else []
     scores += [reward.total] if reward is not None else []
     for score in scores:
         lost = score.high - score.level
-        fell = score.falls() or (score.shape is not None and score.shape.word == "peaked")
+        fell = score.fell()
         if fell and lost > 0.2 * abs(score.high) and lost > 2.0 * score.noise_sd:
             yield Evidence(
                 f"mean length fell from {number(mean.start)} to {number(mean.level)} tokens",

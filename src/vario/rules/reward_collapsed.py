@@ -38,11 +38,7 @@ def reward_collapsed(reward: Reward) -> Iterator[Sign]:
     total = reward.total
     if total.points < 20 or total.high <= 0.0 or reward.lost() < LOST:
         return
-    if (
-        total.high - total.level < 4.0 * total.noise_sd
-        and total.noise_sd > 0.0
-        and not (total.falls() or (total.shape and total.shape.word == "peaked"))
-    ):
+    if total.high - total.level < 4.0 * total.noise_sd and total.noise_sd > 0.0 and not total.fell():
         return
     middle = 0.5 * (total.high + total.level)
     since = total.since_below(middle)

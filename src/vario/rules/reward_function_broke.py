@@ -7,9 +7,6 @@ from collections.abc import Iterator
 from vario.instruments import Components, Record, Reward
 from vario.rules.base import Doubt, Evidence, Excluded, Severity, Sign, number, rule
 
-ABRUPT_ROWS = 12
-"""A function breaks between two batches; a policy takes longer to fall than a shift takes to be seen."""
-
 
 @rule(
     "RU104",
@@ -62,7 +59,7 @@ def reward_function_broke(components: Components | None, reward: Reward, record:
         for shift in score.shifts:
             if shift.up or shift.before <= 0.0 or shift.after > 0.34 * shift.before:
                 continue
-            if score.points_since(shift.step) - score.points_since(shift.seen) > ABRUPT_ROWS:
+            if not shift.abrupt:
                 continue
             disturbed = [
                 n

@@ -57,7 +57,7 @@ def reward_hacking(reward: Reward, witness: Witness) -> Iterator[Sign]:
     score = witness.score
     if not reward.rises() or score.shape is None or score.points < 20:
         return
-    fell = score.falls() or score.shape.word == "peaked"
+    fell = score.fell()
     if fell and witness.lost() > 0.4 and score.high - score.level > 3.0 * score.noise_sd:
         yield Evidence(
             f"reward/mean rose from {number(reward.total.start)} to {number(reward.total.level)}", ("reward/mean",)

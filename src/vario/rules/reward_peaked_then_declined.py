@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
-
 from vario.instruments import Reward, Witness
 from vario.rules.base import Evidence, Severity, Sign, lower, number, percent, raise_, rule
 
@@ -60,7 +58,7 @@ def reward_peaked_then_declined(reward: Reward, witness: Witness | None) -> Iter
             continue
         if gain < 0.1 * lost:
             continue
-        peak = int(score.steps[int(np.argmax(np.convolve(score.values, np.ones(5) / 5.0, mode="same")))])
+        peak = score.best_step()
         yield Evidence(
             f"{what} ({score.name}) rose from {number(score.start)} to {number(score.high)} around step {peak} "
             f"and is at {number(score.level)} now: {percent(min(lost / gain, 9.99))} of the gain is gone",

@@ -37,7 +37,7 @@ def best_checkpoint(look: Look, score: Reading | None) -> BestCheckpoint | None:
         return None
     step = int(ranked.steps[peak.index])
     interval = (int(ranked.steps[peak.low]), int(ranked.steps[peak.high]))
-    checkpoints = [c.step for c in look.run.checkpoints]
+    checkpoints = [c.step for c in look.history.run.checkpoints if c.step <= look.step]
     nearest = min(checkpoints, key=lambda s: abs(s - step)) if checkpoints else None
     # a folder without a single checkpoint does not prove that none was saved elsewhere
     saved = None if not checkpoints else any(interval[0] <= s <= interval[1] for s in checkpoints)

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 
 from vario.instruments import Entropy, History, Kl, Look, Reading, Reward, Witness
 from vario.rules.base import Broken, Turn
-from vario.rules.engine import Incident, Judgement, judge
+from vario.rules.engine import CONFIDENCE, Incident, Judgement, judge
 from vario.run import Run, Setting
 from vario.verdict.advice import Situation, advise
 from vario.verdict.checkpoint import BestCheckpoint, best_checkpoint
 from vario.verdict.narrative import narrate
 from vario.verdict.notes import Note, notes_of
 from vario.verdict.regime import regime_of
-from vario.verdict.trajectory import Trajectory, score_of, trajectory_of
+from vario.verdict.trajectory import score_of, trajectory_of
 
 SCHEMA = "diagnosis/v1"
 SPARK_POINTS = 40
@@ -180,7 +180,7 @@ def _verdict(look: Look, incidents: tuple[Incident, ...]) -> Verdict:
     narrative = narrate(look, score, trajectory, regime, advice, best, incidents, frozenset(witnesses))
     return Verdict(
         advice.action,
-        _joint(advice.confidence, trajectory),
+        _joint(advice.confidence, trajectory.confidence),
         trajectory.word,
         regime,
         best,
@@ -207,10 +207,9 @@ def _held_out_rises(look: Look) -> bool | None:
     return bool(float(last.mean()) - float(middle.mean()) > scatter)
 
 
-def _joint(action: str, trajectory: Trajectory) -> str:
-    """A verdict is no surer than what it says of the shape, unless a finding alone carries it."""
-    order = ("low", "medium", "high")
-    return order[min(order.index(action), max(order.index(trajectory.confidence), 0))]
+def _joint(action: str, trajectory: str) -> str:
+    """A verdict is no surer than what it says of the shape."""
+    return min(action, trajectory, key=CONFIDENCE.index)
 
 
 def _risk(look: Look, kl: Kl | None, score: Reading | None, best: BestCheckpoint | None) -> Risk:

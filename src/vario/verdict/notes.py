@@ -42,7 +42,7 @@ def _loss(look: Look) -> Iterator[Note]:
     loss = look.find("loss/total", least=10) or look.find("loss/policy", least=10)
     if loss is None or look.find("reward/mean") is None:
         return
-    updates = look.run.declared.updates_per_rollout
+    updates = look.history.run.declared.updates_per_rollout
     if abs(loss.level) < 1e-3 and updates == 1.0 and _gradient_alive(look):
         yield Note(
             "loss-zero-is-normal",
@@ -61,7 +61,7 @@ def _clip(look: Look) -> Iterator[Note]:
     clip = look.find("clip/fraction/total", least=10)
     if clip is None:
         return
-    if look.run.declared.updates_per_rollout == 1.0 and float(clip.values.max()) == 0.0:
+    if look.history.run.declared.updates_per_rollout == 1.0 and float(clip.values.max()) == 0.0:
         yield Note(
             "clip-zero-is-on-policy", "nothing is ever clipped: with one update per rollout the ratio is exactly 1"
         )
@@ -76,7 +76,7 @@ def _clip(look: Look) -> Iterator[Note]:
 
 
 def _kl(look: Look) -> Iterator[Note]:
-    declared = look.run.declared
+    declared = look.history.run.declared
     kl = look.find("kl/reference", least=1) or look.find("kl/reference/sequence", least=1)
     if kl is None and declared.kl_by_design is False:
         yield Note(
