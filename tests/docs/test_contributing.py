@@ -14,6 +14,7 @@ import pytest
 
 from vario.rules.base import HEADINGS
 from vario.surfaces.cli import main
+from vario.verdict.serial import VERSION
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
@@ -84,5 +85,4 @@ def test_licence_is_the_one_that_is_declared() -> None:
 
 
 def test_changelog_has_the_version() -> None:
-    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
-    assert f"## {version}\n" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert f"## {VERSION}\n" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
