@@ -229,8 +229,10 @@ ALIASES = (
     Alias("@NAME@/reward", "reward/mean"),
     Alias("@NAME@/kl", "kl/reference"),
 )
-IGNORED: tuple[str, ...] = ()
-"""TODO: keys that are known and carry nothing for a diagnosis."""
+IGNORED: dict[str, str] = {
+    # TODO: pattern of keys that are known and carry nothing for a diagnosis: why
+    r"epoch": "a count of progress",
+}
 _KNOBS: dict[str, tuple[str, Setting]] = {
     # TODO: canonical knob: (the key here, its default)
     "learning-rate": ("learning_rate", None),

@@ -5,8 +5,35 @@ diagnosis = vario.diagnose(run)
 print(diagnosis.verdict)
 """
 
-from vario.run import Run
-from vario.sources import read
-from vario.verdict import Diagnosis, Finding, diagnose
+from __future__ import annotations
 
-__all__ = ["Diagnosis", "Finding", "Run", "diagnose", "read"]
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from vario.run import Run
+    from vario.sources import read, read_all, runs
+    from vario.verdict import Diagnosis, Finding, diagnose
+
+_HOMES = {
+    "Run": "vario.run",
+    "read": "vario.sources",
+    "read_all": "vario.sources",
+    "runs": "vario.sources",
+    "Diagnosis": "vario.verdict",
+    "Finding": "vario.verdict",
+    "diagnose": "vario.verdict",
+}
+
+__all__ = ["Diagnosis", "Finding", "Run", "diagnose", "read", "read_all", "runs"]
+
+
+def __getattr__(name: str) -> object:
+    """Public names are loaded when they are used: a training that imports vario loads nothing yet."""
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'vario' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -3,7 +3,8 @@
     VarioError
     ├── SourceError          a path that cannot be read as a run
     │   ├── NothingReadable  nothing there that a reader recognises
-    │   └── Malformed        recognised, but too broken to give a single row
+    │   ├── Malformed        recognised, but too broken to give a single row
+    │   └── SeveralRuns      more than one run lies there: one has to be chosen
     ├── ConfigError          a configuration file that cannot be read
     ├── NotReadable          an instrument lacks the metric that it needs
     └── UnknownRule          no rule of that name or code
@@ -28,6 +29,21 @@ class NothingReadable(SourceError):
 
 class Malformed(SourceError):
     """A file was recognised, but no row of it could be read."""
+
+
+class SeveralRuns(SourceError):
+    """More than one run lies at the path; `names` can be given as the run to read."""
+
+    def __init__(self, path: object, names: list[str]) -> None:
+        self.names = names
+        some = "".join(f"\n  {name}" for name in names[:MAX_NAMES])
+        more = f"\n  and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
+        super().__init__(
+            f"{path}: {len(names)} runs lie here; choose one with --run NAME, or take each with --all:{some}{more}"
+        )
+
+
+MAX_NAMES = 20
 
 
 class ConfigError(VarioError):

@@ -93,6 +93,8 @@ class Declared:
         component_weights: weight of each reward function, where it could be settled.
         steps_per_row: optimiser steps that one logged row averages over; None if unknown.
         batch_completions: completions per rollout batch; group_size: completions per prompt.
+        step_unit: what a step of the log counts: `rollout` batches, `optimiser` updates, or `unknown`.
+        reward_filtered: True when the logged reward is that of the groups a dynamic filter kept.
     """
 
     updates_per_rollout: float | None = None
@@ -105,6 +107,8 @@ class Declared:
     steps_per_row: float | None = None
     reward_low: float | None = None
     reward_high: float | None = None
+    step_unit: str = "unknown"
+    reward_filtered: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import vario
-from vario.errors import Malformed, NothingReadable, VarioError
+from vario.errors import Malformed, NothingReadable, SeveralRuns, VarioError
 from vario.verdict import to_json
 
 REMEDIES = ("check", "give", "expected", "vario reads", "TRL writes", "was ", "cut off", "leads nowhere", "neither")
@@ -409,10 +409,14 @@ def test_duplicate_checkpoints_are_one_run(tmp_path: Path) -> None:
             folder = tmp_path / run / f"checkpoint-{step}"
             folder.mkdir(parents=True)
             (folder / "trainer_state.json").write_text(state_text([r | {"reward": len(run)} for r in rows[:step]]))
-    run = good(tmp_path)
+    run = good(tmp_path / "a")
     assert [c.step for c in run.checkpoints] == [30, 60]
     assert run.events == ()
-    assert any("2 runs lie below" in w for w in run.warnings)
+    with pytest.raises(SeveralRuns) as raised:
+        vario.read(tmp_path)
+    assert raised.value.names == ["a", "b"]
+    assert "--run" in str(raised.value)
+    assert [c.step for c in vario.read(tmp_path, run="b").checkpoints] == [30, 60]
 
 
 def test_same_checkpoint_twice_by_link(tmp_path: Path) -> None:
@@ -452,7 +456,7 @@ def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
 
 def _as_nobody(code: str, *arguments: str) -> str:
     """Run a script without root's right to read everything."""
-    drop = "import os, sys, vario, vario.verdict\nfrom vario.errors import VarioError\nif os.geteuid() == 0:\n    os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
+    drop = "import os, sys, vario, vario.sources, vario.verdict\nfrom vario.errors import VarioError\nif os.geteuid() == 0:\n    os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
     made = subprocess.run([sys.executable, "-W", "error", "-c", drop + code, *arguments], capture_output=True, text=True, timeout=60)
     assert made.returncode == 0, made.stderr
     return made.stdout

@@ -1,203 +1,127 @@
-"""`read(path)`: find the log, read its format, give its keys their meaning."""
+"""`read(path)`: find the run, read its formats, give its keys their meaning."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from vario.errors import ConfigError, Malformed, NothingReadable, SourceError
-from vario.run import Checkpoint, Event, Run, Series
+import numpy as np
+
+from vario.catalogue import lookup
+from vario.errors import ConfigError, NothingReadable, SeveralRuns, SourceError
+from vario.run import Ints, Run, Series, Setting
 from vario.sources.dialects import DIALECTS
-from vario.sources.dialects.base import NEWEST, OLDEST, Context, Version, canonical_key, give_meaning
-from vario.sources.folder import CHECKPOINT, MAX_ENTRIES, Found, head_of, look, nothing
-from vario.sources.readers import READERS
+from vario.sources.dialects.base import NEWEST, OLDEST, Context, Dialect, Version, give_meaning
+from vario.sources.places import Place, checkpoints_of, find, load
 from vario.sources.rows import Table
 from vario.sources.settings import is_trainer_config, read_config, settle
 
-__all__ = ["interpret", "read"]
+__all__ = ["found_below", "interpret", "read", "read_all", "runs"]
 
 
-def read(path: str | Path, *, config: str | Path | None = None) -> Run:
-    """Read a run from a folder, a checkpoint folder, a trainer_state.json or a .jsonl of rows.
+def read(
+    path: str | Path,
+    *,
+    config: str | Path | None = None,
+    run: str | None = None,
+    mapping: Mapping[str, str] | None = None,
+) -> Run:
+    """Read one run from a folder, a file, an address or standard input (`-`).
 
     Args:
-        path: what the trainer wrote.
+        path: what the trainer or its tracker wrote; `s3://…` and the like through fsspec,
+            `wandb://entity/project/run` and `mlflow+http://host:port/…` through their own clients.
         config: a configuration file to use instead of the one found beside the log.
+        run: which of several runs, by the name that `runs` gives.
+        mapping: canonical metrics and the keys that hold them, for words that no dialect knows.
 
     Raises:
         NothingReadable: nothing there is a log. Malformed: a log without a single row.
-        ConfigError: the given `config` cannot be read.
+        SeveralRuns: more than one run lies there, and none was chosen.
+        ConfigError: the given `config` cannot be read, or `mapping` names no metric.
     """
-    path = Path(path)
+    found = list(_found(path, run))
+    if len(found) > 1:
+        raise SeveralRuns(path, [name for name, _ in found])
+    return _interpreted(found[0][1](), config, mapping)
+
+
+def read_all(
+    path: str | Path, *, config: str | Path | None = None, mapping: Mapping[str, str] | None = None
+) -> Iterator[tuple[str, Run | SourceError]]:
+    """Every run below a path with its name; one that cannot be read gives its error and stops no other."""
+    for name, make in _found(path, None):
+        try:
+            yield name, _interpreted(make(), config, mapping)
+        except SourceError as error:
+            yield name, error
+
+
+def runs(path: str | Path) -> list[str]:
+    """The names of the runs at a path, each good for `read(path, run=NAME)`."""
+    return [name for name, _ in _found(path, None)]
+
+
+def _interpreted(table: Table, config: str | Path | None, mapping: Mapping[str, str] | None) -> Run:
+    if config is not None:
+        table.config.update(read_config(Path(config)))
+    return interpret(table, mapping or {})
+
+
+def _found(path: str | Path, run: str | None) -> list[tuple[str, Callable[[], Table]]]:
+    """Names of runs and what reads each."""
+    if str(path) == "-" or "://" in str(path):
+        from vario.sources.remote import found_at
+
+        return found_at(str(path), run)
+    return found_below(Path(path), run)
+
+
+def found_below(path: Path, run: str | None, shown: str | None = None) -> list[tuple[str, Callable[[], Table]]]:
+    """The runs of a local path; with `run`, the one of that name."""
     try:
-        table = _table(path)
+        places = find(path)
+        if run is not None and any(p.name == run or p.name.rpartition("@")[0] == run for p in places):
+            places = [p for p in places if p.name == run or p.name.rpartition("@")[0] == run]
+            run = None
+        if len(places) > 1:
+            return _choose([(p.name, _maker(p, None, shown)) for p in places], path, run)
+        tables = load(places[0])
+        if len(tables) == 1:
+            return [(places[0].name, _maker(places[0], tables[0], shown))]
+        named = [(Path(t.path).name if Path(t.path).is_file() else t.path, _maker(places[0], t, shown)) for t in tables]
+        return _choose(named, path, run)
     except OSError as error:
         raise NothingReadable(
             f"{path}: cannot be read ({error.strerror or error}); check the path and its permissions"
         ) from error
-    if config is not None:
-        table.config.update(read_config(Path(config)))
-    return interpret(table)
 
 
-def _table(path: Path) -> Table:
-    if path.is_symlink() and not path.exists():
-        raise NothingReadable(f"{path}: a symbolic link that leads nowhere, or in a circle")
-    if not path.exists():
-        raise NothingReadable(f"{path}: does not exist; give an output folder, a trainer_state.json or a .jsonl")
-    if path.is_file():
-        table = _file(path)
-        _configure(table, [p for p in (path.parent / "config.json", path.parent / "training_args.bin") if p.is_file()])
-        return table
-    if not path.is_dir():
-        raise NothingReadable(f"{path}: neither a file nor a folder")
-    found = look(path)
-    if CHECKPOINT.search(path.resolve().name) and found.states:
-        found = _siblings(path, found)
-    table = _states(path, found) if found.states else _rows(path, found)
-    table.files |= found.files
-    table.path = str(path)
-    table.checkpoints = [Checkpoint(step, str(where)) for step, where in found.checkpoints]
-    _configure(table, found.configs)
-    if found.cut:
-        table.warnings.append(f"more than {MAX_ENTRIES} files below {path}: the rest was not looked at")
-    if found.denied:
-        table.warnings.append(f"no permission for {len(found.denied)} folders, the first is {found.denied[0]}")
-    return table
+def _choose(
+    named: list[tuple[str, Callable[[], Table]]], path: Path, run: str | None
+) -> list[tuple[str, Callable[[], Table]]]:
+    if run is None:
+        return named
+    chosen = [(name, make) for name, make in named if name == run]
+    if not chosen:
+        raise NothingReadable(f"{path}: no run {run!r} here; there are {', '.join(n for n, _ in named[:10])}")
+    return chosen
 
 
-def _siblings(path: Path, found: Found) -> Found:
-    """A checkpoint folder: its own state file holds the history up to it; configs may lie above."""
-    above = path.resolve().parent
-    found.configs += [p for p in (above / "config.json", above / "training_args.bin") if p.is_file()]
-    found.files |= {"completions.parquet"} if any((above / "completions").glob("*.parquet")) else set()
-    return found
+def _maker(place: Place, table: Table | None, shown: str | None) -> Callable[[], Table]:
+    def make() -> Table:
+        made = load(place)[0] if table is None else table
+        made.files |= place.files
+        made.warnings += place.warnings
+        base = shown or str(place.path)
+        made.path = f"{base}#{place.run}" if place.run is not None else base
+        made.checkpoints = checkpoints_of(place)
+        _configure(made, place.configs)
+        return made
 
-
-def _file(path: Path) -> Table:
-    head = head_of(path)
-    if not head.strip():
-        with path.open("rb"):
-            pass
-        raise Malformed(f"{path}: empty file; was the trainer stopped before its first log, or the disk full?")
-    for reader in READERS:
-        if reader.recognises(path, head):
-            table: Table = reader.read(path)
-            return table
-    kind = "binary" if b"\0" in head else "text"
-    raise NothingReadable(f"{path}: a {kind} file in no known format; vario reads trainer_state.json and JSON lines")
-
-
-def _readable(paths: Iterable[Path]) -> tuple[list[Table], list[str]]:
-    tables, failures = [], []
-    for path in paths:
-        try:
-            tables.append(_file(path))
-        except SourceError as error:
-            failures.append(str(error))
-        except OSError as error:
-            failures.append(f"{path}: cannot be read ({error.strerror or error}); check its owner and mode")
-    return tables, failures
-
-
-def _states(path: Path, found: Found) -> Table:
-    """One history from all state files: the longest, with the rows that only others have.
-
-    Each checkpoint holds the whole history up to it. After a resume from an earlier checkpoint the
-    later files hold another history from there on. The longest history counts: times of files do
-    not survive a copy. So until a resumed run has passed the branch it left, that branch is shown.
-    """
-    states, others = _one_run(found)
-    ordered = sorted(
-        states, key=lambda p: (p.stat().st_mtime_ns if p.exists() else 0, p.parent.name != path.name, _step_of(p))
-    )
-    tables, failures = _readable(ordered)
-    if not tables:
-        if not found.rows:
-            raise Malformed(failures[0])
-        table = _rows(path, found)
-        table.warnings += failures
-        return table
-    tables.sort(key=lambda t: max(t.logged_steps(), default=0))
-    whole = tables[-1]
-    whole.warnings += failures
-    if others:
-        whole.warnings.append(
-            f"{len(others) + 1} runs lie below {path}; {_home(states[0])} was read, not {', '.join(map(str, others[:3]))}"
-        )
-    for older in reversed(tables[:-1]):
-        _stitch(whole, older)
-    return whole
-
-
-def _home(state: Path) -> Path:
-    """The output folder that a state file belongs to."""
-    return state.parent.parent if CHECKPOINT.search(state.parent.name) else state.parent
-
-
-def _one_run(found: Found) -> tuple[list[Path], list[Path]]:
-    """The state files of one run, the nearest and then the latest, and the folders of the others.
-
-    The checkpoints and configurations of the others are taken out of `found`.
-    """
-    homes: dict[Path, list[Path]] = {}
-    for state in found.states:
-        homes.setdefault(_home(state), []).append(state)
-    ranked = sorted(
-        homes,
-        key=lambda h: (len(h.parts), -max((p.stat().st_mtime_ns for p in homes[h] if p.exists()), default=0), str(h)),
-    )
-    ours, others = ranked[0], ranked[1:]
-    found.checkpoints = [c for c in found.checkpoints if c[1].parent not in others]
-    found.configs = [
-        c for c in found.configs if not any(c.is_relative_to(o) for o in others if not ours.is_relative_to(o))
-    ]
-    return homes[ours], others
-
-
-def _step_of(path: Path) -> int:
-    found = CHECKPOINT.search(path.parent.name)
-    return int(found[1]) if found else 1 << 62
-
-
-def _stitch(whole: Table, older: Table) -> None:
-    """Note where two histories of one run part, and keep what only the older one holds."""
-    ours, theirs = whole.series(), older.series()
-    common: list[str] = [k for k in ("loss", "grad_norm", "reward", "epoch") if k in ours and k in theirs]
-    parted: int | None = None
-    for key in common:
-        a, b = ours[key], theirs[key]
-        at = {int(s): float(v) for s, v in zip(a.steps, a.values, strict=True)}
-        for step, value in zip(b.steps.tolist(), b.values.tolist(), strict=True):
-            if step in at and at[step] != value and (at[step] == at[step] or value == value):
-                parted = step if parted is None else min(parted, step)
-                break
-    first = min(whole.logged_steps(), default=0)
-    missing = any(s < first for s in older.logged_steps())
-    if parted is not None and not any(e.kind == "resume" and e.step == parted for e in whole.events):
-        repeated = int((older.logged_steps() >= parted).sum())
-        whole.events.append(Event("resume", parted, f"resumed before step {parted}: {repeated} steps were run again"))
-    if missing:
-        whole.put_before(older, int(first))
-        whole.events.append(
-            Event("resume", int(first), f"the history starts again at step {first}; earlier rows are from {older.path}")
-        )
-
-
-def _rows(path: Path, found: Found) -> Table:
-    tables, failures = _readable(found.rows)
-    if not tables:
-        if failures:
-            raise Malformed(failures[0])
-        raise nothing(path, found)
-    tables.sort(key=lambda t: t.rows)
-    best = tables[-1]
-    if len(tables) > 1:
-        best.warnings.append(f"{len(tables)} .jsonl files with rows; the longest was read: {best.path}")
-    best.warnings += failures
-    return best
+    return make
 
 
 def _configure(table: Table, paths: list[Path]) -> None:
@@ -224,20 +148,73 @@ def _version_text(oldest: Version, newest: Version) -> str | None:
     return f"<={high}" if oldest == OLDEST else f">={low},<={high}"
 
 
-def interpret(table: Table) -> Run:
+def _recognise(table: Table, config: Mapping[str, Setting]) -> tuple[Dialect, dict[str, Series]]:
+    """The dialect, and the series under its spelling of the keys."""
+    raw = table.series()
+    spelled: dict[Callable[[str], str], dict[str, Series]] = {}
+    for dialect in DIALECTS:
+        if dialect.spell not in spelled:
+            named: dict[str, Series] = {}
+            for key, values in raw.items():
+                name = dialect.spell(key)
+                named.setdefault(name, dataclasses.replace(values, key=key))
+            spelled[dialect.spell] = named
+        series = spelled[dialect.spell]
+        if dialect.recognises(frozenset(series), config):
+            return dialect, _on_their_axes(dialect, series)
+    raise AssertionError("the generic dialect recognises everything")
+
+
+def _on_their_axes(dialect: Dialect, series: dict[str, Series]) -> dict[str, Series]:
+    """Series that are counted by a step of their own, put at that step."""
+    for axis in dialect.axes:
+        clock = series.get(axis.key)
+        if clock is None or not len(clock):
+            continue
+        at = dict(zip(clock.steps.tolist(), clock.values.tolist(), strict=True))
+        for name, values in list(series.items()):
+            if name.startswith(axis.prefix) and name != axis.key:
+                moved = np.array([at.get(s, np.nan) for s in values.steps.tolist()])
+                ok = np.isfinite(moved) & np.isfinite(values.values)  # a null in a shared row is no measurement
+                steps, first = np.unique(moved[ok].astype(np.int64)[::-1], return_index=True)
+                series[name] = dataclasses.replace(values, steps=steps, values=values.values[ok][::-1][first])
+    return series
+
+
+def _steps_of(series: Mapping[str, Series]) -> Ints:
+    train = [s.steps for name, s in series.items() if not name.startswith("eval/")]
+    return np.unique(np.concatenate(train)) if train else np.empty(0, dtype=np.int64)
+
+
+def _checked(mapping: Mapping[str, str], series: Mapping[str, Series]) -> dict[str, str]:
+    """The user's own mapping, key to metric; both have to exist."""
+    made: dict[str, str] = {}
+    by_logged = {s.key: name for name, s in series.items()}
+    for metric, key in mapping.items():
+        try:
+            lookup(metric)
+        except KeyError:
+            raise ConfigError(
+                f"--map {metric}={key}: vario knows no metric {metric!r}; `vario metrics --known` lists them"
+            ) from None
+        name = key if key in series else by_logged.get(key)
+        if name is None:
+            some = ", ".join(sorted(by_logged)[:12])
+            raise ConfigError(f"--map {metric}={key}: the log holds no key {key!r}; it holds {some}")
+        made[name] = metric
+    return made
+
+
+def interpret(table: Table, mapping: Mapping[str, str] | None = None) -> Run:
     """Give the columns of a reader their meaning; the only place where a dialect is chosen."""
-    series: dict[str, Series] = {}
-    for key, values in table.series().items():
-        name = canonical_key(key)
-        series.setdefault(name, dataclasses.replace(values, key=key))
     config = settle(table.config)
+    dialect, series = _recognise(table, config)
     keys = frozenset(series)
-    dialect = next(d for d in DIALECTS if d.recognises(keys, config))
     context = Context(keys, config, dialect.algorithm(keys, config), series, files=frozenset(table.files))
     oldest, newest = dialect.versions(context)
     context = dataclasses.replace(context, oldest=oldest, newest=newest)
-    meaning = give_meaning(dialect, context)
-    if table.repeated:
+    meaning = give_meaning(dialect, context, _checked(mapping or {}, series))
+    if table.repeated and not dialect.axes:
         table.warnings.append(f"{table.repeated} steps were logged more than once; the later row counts")
     return Run(
         path=table.path,
@@ -245,13 +222,14 @@ def interpret(table: Table) -> Run:
         framework_version=_version_text(oldest, newest),
         algorithm=context.algorithm,
         series=MappingProxyType(dict(sorted(meaning.series.items()))),
-        logged_steps=table.logged_steps(),
+        logged_steps=_steps_of(meaning.series) if dialect.axes else table.logged_steps(),
         config=MappingProxyType(config),
         declared=dialect.declare(context, meaning.series),
         knobs=MappingProxyType(dict(dialect.knobs(context))),
         enable=MappingProxyType(dict(dialect.enable(context))),
         checkpoints=tuple(table.checkpoints),
-        events=tuple(sorted(table.events, key=lambda e: e.step)),
+        # on an axis of its own, the steps at which rows were written mean nothing
+        events=() if dialect.axes else tuple(sorted(table.events, key=lambda e: e.step)),
         unmapped=meaning.unmapped,
         unsettled=MappingProxyType(dict(meaning.unsettled)),
         ignored_lines=table.ignored,

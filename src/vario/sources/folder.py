@@ -9,11 +9,38 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from vario.errors import NothingReadable
+from vario.sources.readers import mlflow_folder
 
 CHECKPOINT = re.compile(r"^checkpoint-(\d+)$")
-MAX_DEPTH = 3
+OTHER_CHECKPOINT = re.compile(r"^(?:global_step_?|best_global_step|iter_|step_|ckpt[_-])(\d+)$")
+CHECKPOINT_HOMES = frozenset({"checkpoints", "checkpoint", "ckpt", "ckpts", "weights", "_actor", "actor"})
+CHECKPOINT_PARTS = frozenset({"actor", "policy", "trainer", "huggingface", "model"})
+"""Folders inside a checkpoint of verl, NeMo-RL, prime-rl and their kin."""
+MAX_DEPTH = 4
 MAX_ENTRIES = 20_000
-HEAD_BYTES = 4096
+MAX_LOGS = 400
+"""So many files that could be logs are looked into."""
+LOG_SUFFIXES = frozenset(
+    {".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".log", ".txt", ".out", ".err", ".ipynb", ".parquet", ".wandb", ".db",
+     ".sqlite", ".sqlite3"}
+)  # fmt: skip
+PACKED = frozenset({".gz", ".zst"})
+CONFIG_NAMES = frozenset(
+    {"config.json", "config.yaml", "config.yml", "args.json", "training_args.json", "training_args.yaml", "hparams.yaml",
+     "training_args.bin"}
+)  # fmt: skip
+NEVER_LOGS = frozenset(
+    {"env.json", "rewards.json", "label.json", "tokenizer.json", "tokenizer_config.json", "vocab.json", "merges.txt",
+     "generation_config.json", "adapter_config.json", "special_tokens_map.json", "added_tokens.json",
+     "preprocessor_config.json", "processor_config.json", "model.safetensors.index.json", "pytorch_model.bin.index.json",
+     "requirements.txt", "package.json", "wandb-metadata.json", "wandb-summary.json", "all_results.json",
+     "train_results.json", "eval_results.json", "README.txt", "LICENSE.txt", "debug.log", "debug-internal.log",
+     "training_info.json"}
+)  # fmt: skip
+"""Files that are no logs, though they end as logs do; and what no user's diagnosis may rest on."""
+ROLLOUT_FOLDERS = frozenset(
+    {"completions", "rollouts", "rollout", "eval-rollout", "trajectories", "episodes", "dumped_evals"}
+)
 
 
 @dataclass(slots=True)
@@ -22,21 +49,13 @@ class Found:
 
     states: list[Path] = field(default_factory=list)
     checkpoints: list[tuple[int, Path]] = field(default_factory=list)
-    rows: list[Path] = field(default_factory=list)
+    logs: list[Path] = field(default_factory=list)
+    stores: list[Path] = field(default_factory=list)
     configs: list[Path] = field(default_factory=list)
     files: set[str] = field(default_factory=set)
     denied: list[str] = field(default_factory=list)
     others: int = 0
     cut: bool = False
-
-
-def head_of(path: Path) -> bytes:
-    """The first bytes, empty when it cannot be read."""
-    try:
-        with path.open("rb") as stream:
-            return stream.read(HEAD_BYTES)
-    except OSError:
-        return b""
 
 
 def is_regular(path: Path) -> bool:
@@ -47,8 +66,28 @@ def is_regular(path: Path) -> bool:
         return True
 
 
+def _is_checkpoint(here: Path, folders: list[str]) -> int | None:
+    if found := CHECKPOINT.search(here.name):
+        return int(found[1])
+    found = OTHER_CHECKPOINT.search(here.name)
+    if found and (here.parent.name in CHECKPOINT_HOMES or CHECKPOINT_PARTS & set(folders)):
+        return int(found[1])
+    return None
+
+
+def _is_log(path: Path) -> bool:
+    if path.name in NEVER_LOGS or path.name in CONFIG_NAMES:
+        return False
+    suffixes = path.suffixes[-2:]
+    if ".tfevents." in path.name:
+        return True
+    return bool(suffixes) and (
+        suffixes[-1] in LOG_SUFFIXES or (suffixes[-1] in PACKED and (len(suffixes) == 1 or suffixes[0] in LOG_SUFFIXES))
+    )
+
+
 def look(folder: Path) -> Found:
-    """List a folder up to three levels down; symbolic links to folders are not followed."""
+    """List a folder some levels down; symbolic links to folders are not followed."""
     found = Found()
     seen = 0
     base = len(folder.parts)
@@ -57,12 +96,16 @@ def look(folder: Path) -> Found:
     ):
         here = Path(where)
         depth = len(here.parts) - base
-        folders[:] = sorted(f for f in folders if not f.startswith(".")) if depth < MAX_DEPTH else []
+        folders[:] = sorted(f for f in folders if not f.startswith(".") or f == ".hydra") if depth < MAX_DEPTH else []
         if found.cut:
             break
-        checkpoint = CHECKPOINT.search(here.name)
-        if checkpoint:
-            found.checkpoints.append((int(checkpoint[1]), here))
+        if mlflow_folder.is_run(here):
+            found.stores.append(here)
+            folders[:] = []
+            continue
+        checkpoint = _is_checkpoint(here, folders)
+        if checkpoint is not None:
+            found.checkpoints.append((checkpoint, here))
         for name in sorted(files):
             seen += 1
             if seen > MAX_ENTRIES:
@@ -73,24 +116,31 @@ def look(folder: Path) -> Found:
                 found.others += 1
             elif name == "trainer_state.json":
                 found.states.append(path)
-            elif name == "training_args.bin" or (name in {"config.json", "config.yaml", "config.yml"} and depth <= 1):
+            elif name in CONFIG_NAMES or (path.suffix == ".toml" and here.name in ("configs", "config")):
                 found.configs.append(path)
-            elif path.suffix in {".jsonl", ".ndjson"}:
-                found.rows.append(path)
-            elif path.suffix == ".parquet" and here.name == "completions":
-                found.files.add("completions.parquet")
+            elif here.name in ROLLOUT_FOLDERS or here.parent.name in ROLLOUT_FOLDERS:
+                if path.suffix == ".parquet" and here.name == "completions":
+                    found.files.add("completions.parquet")
+                found.others += 1
+            elif _is_log(path) and checkpoint is None:
+                found.logs.append(path)
             else:
                 found.others += 1
     found.checkpoints.sort()
+    found.logs.sort(key=lambda p: (len(p.parts), str(p)))
+    if len(found.logs) > MAX_LOGS:
+        found.others += len(found.logs) - MAX_LOGS
+        found.logs = found.logs[:MAX_LOGS]
     return found
 
 
 def nothing(folder: Path, found: Found) -> NothingReadable:
     """The message for a folder without a log."""
-    if found.denied and not (found.others or found.rows):
+    if found.denied and not (found.others or found.logs):
         return NothingReadable(f"{folder}: no permission to read it ({found.denied[0]}); check its owner and mode")
-    holds = f"it holds {found.others} other files" if found.others else "it is empty"
+    holds = f"it holds {found.others + len(found.logs)} other files" if found.others or found.logs else "it is empty"
     return NothingReadable(
-        f"{folder}: no trainer_state.json and no .jsonl of rows here or up to {MAX_DEPTH} levels down ({holds}). "
+        f"{folder}: no log of a training here or up to {MAX_DEPTH} levels down ({holds}). vario reads trainer_state.json, "
+        "TensorBoard, W&B offline runs, trackio, MLflow, JSON lines, CSV, Parquet, notebooks and console logs. "
         "TRL writes trainer_state.json into checkpoint-N/ folders; trainer.save_state() writes it into output_dir."
     )

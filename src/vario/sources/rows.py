@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import math
-from array import array
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
 from vario.run import Checkpoint, Event, Floats, Ints, Series
 
 STEP_KEYS = (
-    "step", "global_step", "train/global_step", "_step", "training_step", "global_step/max_steps",
-    "iteration", "iter", "Step", "update", "timestep",
+    "step", "training_step", "global_step", "train/global_step", "_step", "global_step/max_steps", "current_steps",
+    "trainer/global_step", "iteration", "iter", "Step", "update", "timestep",
 )  # fmt: skip
 """Keys that can hold a row's step, most trusted first."""
+EVALUATION = ("eval_", "eval/", "val-core/", "val-aux/", "val/", "validation/", "test/", "eval-rollout/")
+"""Rows that hold nothing but such keys are evaluations, and count no training step."""
+BESIDE = (*STEP_KEYS, "epoch", "_timestamp", "_runtime", "timestamp", "time")
+"""Keys that stand in rows of every kind."""
+WAITING_ROWS = 2048
+"""Rows kept as lists before they become columns: enough to spread the cost, few enough to stay small."""
 MAX_NESTING = 4
 MAX_KEYS = 20_000
 MAX_STEP = 2**62
@@ -54,19 +60,47 @@ def step_number(value: object) -> int | None:
     return None
 
 
+class Block(NamedTuple):
+    """A piece of one column: row numbers in the order of writing, steps and values, each of shape (n,)."""
+
+    order: Ints
+    steps: Ints
+    values: Floats
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """Rows with the same keys that are not columns yet."""
+
+    keys: tuple[str, ...]
+    step_keys: tuple[str, ...]
+    nested: bool
+    kind: str
+    last: int | None = None
+    order: list[int] = field(default_factory=list)
+    steps: list[int] = field(default_factory=list)
+    rows: list[list[object]] = field(default_factory=list)
+
+
+def kind_of(keys: Iterable[str]) -> str:
+    """Whether rows with these keys are `train`, `eval`, or the `summary` at the end."""
+    if "train_runtime" in keys:
+        return "summary"  # written once, when the Trainer ends: no step of its own
+    return "eval" if all(k.startswith(EVALUATION) for k in keys if k not in BESIDE) else "train"
+
+
 @dataclass(slots=True)
 class Table:
-    """Columns under construction. `add` takes one row; `series` sorts and settles repeats.
+    """Columns under construction. `add` takes one row, `put` a column; `series` sorts and settles repeats.
 
     A step that comes twice (a resume that repeats work, several rows of one step) keeps the
     value that was written last; the repeats are counted and a step that goes back becomes a
-    `resume` event.
+    `resume` event. Rows with the same keys are turned into columns together, which is what
+    makes a long log fast.
     """
 
     path: str
     kind: str
-    steps: dict[str, array[int]] = field(default_factory=dict)
-    values: dict[str, array[float]] = field(default_factory=dict)
     ignored: int = 0
     rows: int = 0
     index_steps: bool = False
@@ -76,79 +110,167 @@ class Table:
     config: dict[str, object] = field(default_factory=dict)
     files: set[str] = field(default_factory=set)
     texts: int = 0
-    _last: dict[str, int] = field(default_factory=dict)
-    _order: array[int] = field(default_factory=lambda: array("q"))
+    _blocks: dict[str, list[Block]] = field(default_factory=dict)
+    _waiting: dict[tuple[str, ...], _Waiting] = field(default_factory=dict)
+    _waiting_rows: int = 0
+    _train: list[Ints] = field(default_factory=list)
+    _last: int | None = None
+    _repeats: int = 0
 
     def add(self, row: Mapping[str, object], *, step: int | None = None) -> bool:
         """Take one row; False when it holds no step and no number."""
+        keys = tuple(row)
+        waiting = self._waiting.get(keys)
+        if waiting is None:
+            waiting = self._waiting[keys] = _Waiting(
+                keys,
+                tuple(k for k in STEP_KEYS if k in row),
+                any(isinstance(v, Mapping) for v in row.values()),
+                kind_of(keys),
+            )
         if step is None:
-            for key in STEP_KEYS:
-                if key in row and (step := step_number(row[key])) is not None:
+            for key in waiting.step_keys:
+                value = row[key]
+                if (
+                    step := value if type(value) is int and -MAX_STEP < value < MAX_STEP else step_number(value)
+                ) is not None:
                     break
+        if waiting.nested:
+            flat = dict(self._flat(row, "", 0))
+            return bool(flat) and tuple(flat) != keys and self.add(flat, step=step)
         had_step = step is not None
         if step is None:
             if self.rows and not self.index_steps:
                 return False  # the others have a step: a place in between cannot be guessed
             step = self.rows + 1
-        taken = 0
-        rest: dict[str, object] = {}
-        for key, value in row.items():
-            # the common case of a long log, kept short: a known key with a plain number
-            if type(value) is float and key in self.values and key not in STEP_KEYS:
-                self.values[key].append(value)
-                self.steps[key].append(step)
-                taken += 1
-            else:
-                rest[key] = value
-        for key, value in self._flat(rest, "", 0):
-            taken += self._put(key, value, step)
-        if not taken:
+        if not waiting.rows and not self._has_number(row):
+            self.texts += len(row)
             return False
         if not had_step:
             self.index_steps = True
+        waiting.rows.append(list(row.values()))
+        waiting.steps.append(step)
+        waiting.order.append(self.rows)
         self.rows += 1
-        if "train_runtime" in row:
-            return True  # the closing summary of the Trainer, no step of its own
-        kind = (
-            "eval" if all(k.startswith(("eval_", "eval/")) for k in row if k not in (*STEP_KEYS, "epoch")) else "train"
-        )
-        last = self._last.get(kind)
-        if kind == "train" and last is not None and step < last:
-            self.events.append(
-                Event("resume", step, f"the step goes back from {last} to {step}: resumed, or restarted")
-            )
-        self._last[kind] = step
-        if kind == "train":
-            self._order.append(step)
+        self._waiting_rows += 1
+        if self._waiting_rows >= WAITING_ROWS:
+            self.flush()
         return True
 
-    def _put(self, key: str, value: object, step: int) -> bool:
-        """Append one value; False for a step, a text, or a key beyond the limit."""
-        if key in STEP_KEYS:
+    @staticmethod
+    def _has_number(row: Mapping[str, object]) -> bool:
+        return any(number(v) is not None for k, v in row.items() if k not in STEP_KEYS)
+
+    def put(self, key: str, steps: Ints, values: Floats) -> None:
+        """Take a column, in the order of writing: steps and values of shape (n,)."""
+        order = np.arange(self.rows, self.rows + steps.size, dtype=np.int64)
+        if key in STEP_KEYS or not self._append(key, Block(order, steps, _bounded(values))):
+            return
+        self.rows += 1
+        if kind_of((key,)) == "train":
+            self._train.append(steps)
+
+    def drop(self, key: str) -> None:
+        """Forget a column."""
+        self.flush()
+        self._blocks.pop(key, None)
+
+    def put_rows(self, steps: Ints, columns: Mapping[str, tuple[Ints, Floats]]) -> None:
+        """Take rows as columns: the step of each row, and for each key the rows that hold it with their values."""
+        self.flush()
+        order = np.arange(self.rows, self.rows + steps.size, dtype=np.int64)
+        trained = np.zeros(steps.size, dtype=bool)
+        for key, (held, values) in columns.items():
+            if key in STEP_KEYS or not held.size:
+                continue
+            self._append(key, Block(order[held], steps[held], _bounded(values)))
+            if key not in BESIDE and kind_of((key,)) == "train":
+                trained[held] = True
+        self.rows += int(steps.size)
+        if trained.any():
+            self._last = self._note_returns(steps[trained], self._last)
+            self._train.append(steps[trained])
+
+    def _append(self, key: str, block: Block) -> bool:
+        if key not in self._blocks and len(self._blocks) >= MAX_KEYS:
+            self.ignored += 1
             return False
-        found = number(value)
-        if found is None:
-            self.texts += 1
-            return False
-        if key not in self.values:
-            if len(self.values) >= MAX_KEYS:
-                self.ignored += 1
-                return False
-            self.values[key], self.steps[key] = array("d"), array("q")
-        self.values[key].append(found)
-        self.steps[key].append(step)
+        self._blocks.setdefault(key, []).append(block)
         return True
+
+    def flush(self) -> None:
+        """Turn the rows that wait into columns, and note where the step goes back."""
+        orders: list[Ints] = []
+        steps: list[Ints] = []
+        for waiting in self._waiting.values():
+            if not waiting.rows:
+                continue
+            at, where = np.array(waiting.order, dtype=np.int64), np.array(waiting.steps, dtype=np.int64)
+            self._columns(waiting, at, where)
+            if waiting.kind == "train":
+                waiting.last = self._note_returns(where, waiting.last)
+                orders.append(at)
+                steps.append(where)
+            waiting.order, waiting.steps, waiting.rows = [], [], []
+        self._waiting_rows = 0
+        if len(self._waiting) > MAX_KEYS:
+            self._waiting.clear()
+        if orders:
+            self._train.append(np.concatenate(steps)[np.argsort(np.concatenate(orders), kind="stable")])
+
+    def _note_returns(self, written: Ints, last_before: int | None) -> int:
+        """Note where rows of one kind go back; two processes that write side by side do not."""
+        before = written[:1] if last_before is None else np.array([last_before], dtype=np.int64)
+        path = np.concatenate([before, written])
+        for i in np.flatnonzero(np.diff(path) < 0).tolist()[:MAX_RETURNS]:
+            step, last = int(path[i + 1]), int(path[i])
+            if not any(e.kind == "resume" and e.step == step for e in self.events):
+                self.events.append(
+                    Event("resume", step, f"the step goes back from {last} to {step}: resumed, or restarted")
+                )
+        return int(written[-1])
+
+    def _columns(self, waiting: _Waiting, order: Ints, steps: Ints) -> None:
+        keep = [i for i, k in enumerate(waiting.keys) if k not in STEP_KEYS]
+        matrix: Floats | None
+        first = waiting.rows[0]
+        plain = [
+            i for i in keep if isinstance(first[i], int | float) or first[i] is None or number(first[i]) is not None
+        ]
+        try:
+            picked = waiting.rows if len(plain) == len(first) else [[row[i] for i in plain] for row in waiting.rows]
+            matrix = np.array(picked, dtype=np.float64)
+        except (ValueError, TypeError, OverflowError):
+            matrix = None
+        if matrix is not None:
+            matrix = _bounded(matrix)
+            for column, i in enumerate(plain):
+                if waiting.keys[i] in STEP_KEYS:
+                    continue
+                self._append(waiting.keys[i], Block(order, steps, matrix[:, column].copy()))
+        done = set(plain) if matrix is not None else set()
+        for i in keep:
+            if i in done:
+                continue
+            found = [number(row[i]) for row in waiting.rows]
+            ok = np.array([v is not None for v in found])
+            self.texts += int((~ok).sum())
+            if ok.any():
+                values = np.array([v for v in found if v is not None], dtype=np.float64)
+                self._append(waiting.keys[i], Block(order[ok], steps[ok], values))
 
     def put_before(self, older: Table, first: int) -> None:
         """Take over what an older table of the same run holds before step `first`."""
+        self.flush()
         for key, series in older.series().items():
             end = int(np.searchsorted(series.steps, first))
             if end:
-                self.values[key] = array("d", series.values[:end].tolist()) + self.values.get(key, array("d"))
-                self.steps[key] = array("q", series.steps[:end].tolist()) + self.steps.get(key, array("q"))
-        earlier = [int(s) for s in older.logged_steps() if s < first]
-        self._order = array("q", earlier) + self._order
-        self.rows += len(earlier)
+                order = np.arange(-end, 0, dtype=np.int64)
+                self._blocks.setdefault(key, []).insert(0, Block(order, series.steps[:end], series.values[:end]))
+        earlier = older.logged_steps()
+        earlier = earlier[earlier < first]
+        self._train.insert(0, earlier)
+        self.rows += int(earlier.size)
         self.events = [e for e in older.events if e.step < first] + self.events
 
     def _flat(self, row: Mapping[str, object], prefix: str, depth: int) -> Iterable[tuple[str, object]]:
@@ -166,23 +288,46 @@ class Table:
 
     def series(self) -> dict[str, Series]:
         """One Series a key: steps ascending, the value written last where a step repeats."""
-        made: dict[str, Series] = {}
-        for key, raw in self.values.items():
-            steps: Ints = np.asarray(self.steps[key], dtype=np.int64)
-            values: Floats = np.asarray(raw, dtype=np.float64)
-            if steps.size > 1 and not bool((np.diff(steps) > 0).all()):
-                order = np.argsort(steps, kind="stable")
-                steps, values = steps[order], values[order]
-                last = np.append(np.diff(steps) > 0, True)
-                steps, values = steps[last], values[last]
-            made[key] = Series(key, steps, values)
-        return made
+        self.flush()
+        return {key: _settled(key, blocks) for key, blocks in self._blocks.items()}
 
     def logged_steps(self) -> Ints:
         """Steps with a training row, ascending and unique."""
-        return np.unique(np.asarray(self._order, dtype=np.int64))
+        self.flush()
+        return np.unique(np.concatenate(self._train)) if self._train else np.empty(0, dtype=np.int64)
 
     @property
     def repeated(self) -> int:
-        """Training rows whose step had been logged before."""
-        return len(self._order) - len(set(self._order))
+        """Training rows whose step had been logged before, as most of the metrics have it."""
+        self.flush()
+        counts = [_repeats(b) for k, b in self._blocks.items() if k not in BESIDE and kind_of((k,)) == "train"]
+        return int(np.median(counts)) if counts else 0
+
+
+MAX_RETURNS = 100
+"""So many returns of the step are told one by one; a log that goes back more often has no order."""
+
+
+def _repeats(blocks: list[Block]) -> int:
+    steps = np.concatenate([b.steps for b in blocks])
+    return int(steps.size - np.unique(steps).size)
+
+
+def _bounded(values: Floats) -> Floats:
+    """Values of which the too large ones are infinite."""
+    with np.errstate(invalid="ignore"):
+        large = np.abs(values) > LARGEST
+    return np.where(large, np.copysign(np.inf, values), values) if large.any() else values
+
+
+def _settled(key: str, blocks: list[Block]) -> Series:
+    order, steps, values = (np.concatenate(part) if len(blocks) > 1 else part[0] for part in zip(*blocks, strict=True))
+    if order.size > 1 and not bool((np.diff(order) > 0).all()):
+        written = np.argsort(order, kind="stable")
+        steps, values = steps[written], values[written]
+    if steps.size > 1 and not bool((np.diff(steps) > 0).all()):
+        ranked = np.argsort(steps, kind="stable")
+        steps, values = steps[ranked], values[ranked]
+        last = np.append(np.diff(steps) > 0, True)
+        steps, values = steps[last], values[last]
+    return Series(key, steps, values)

@@ -145,21 +145,29 @@ def _parts(value: object, most: int) -> int:
 
 
 def settle(raw: Mapping[str, object]) -> dict[str, Setting]:
-    """Plain settings: scalars stay, lists and mappings become JSON text, anything else is dropped."""
+    """Plain settings: scalars stay, nested names are joined by dots, lists become JSON text, the rest is dropped."""
     settled: dict[str, Setting] = {}
-    for key, value in raw.items():
-        if isinstance(value, int) and abs(value) >= MAX_INTEGER:
-            settled[key] = math.inf if value > 0 else -math.inf
+    if _parts(raw, MAX_PARTS) > MAX_PARTS:
+        raw = {key: value for key, value in raw.items() if _parts(value, MAX_PARTS) <= MAX_PARTS}
+    waiting: list[tuple[str, object, int]] = [(key, value, 0) for key, value in raw.items()]
+    for name, value, depth in waiting:
+        if isinstance(value, Mapping):
+            if depth < MAX_DEPTH and len(waiting) < MAX_PARTS:
+                waiting += [(f"{name}.{key}", inner, depth + 1) for key, inner in value.items() if isinstance(key, str)]
+        elif isinstance(value, int) and abs(value) >= MAX_INTEGER:
+            settled[name] = math.inf if value > 0 else -math.inf
         elif value is None or isinstance(value, bool | int | float | str):
-            settled[key] = value
-        elif isinstance(value, list | tuple | dict) and _parts(value, MAX_PARTS) <= MAX_PARTS:
+            settled[name] = value
+        elif isinstance(value, list | tuple):
             try:
-                settled[key] = json.dumps(value)
+                settled[name] = json.dumps(value)
             except (TypeError, ValueError, RecursionError):
                 continue
     return settled
 
 
+MAX_DEPTH = 12
+"""No trainer's configuration nests deeper."""
 TRAINER_FIELDS = frozenset(
     {"per_device_train_batch_size", "gradient_accumulation_steps", "num_train_epochs", "max_steps"}
 )
@@ -167,6 +175,19 @@ MODEL_FIELDS = frozenset({"hidden_size", "num_hidden_layers", "architectures", "
 
 
 def is_trainer_config(raw: Mapping[str, object]) -> bool:
-    """Whether a `config.json` holds a trainer's arguments (and not the model's configuration)."""
-    trainer = len(TRAINER_FIELDS & raw.keys())
-    return trainer >= 2 or (bool({"learning_rate", "beta"} & raw.keys()) and not (MODEL_FIELDS & raw.keys()))
+    """Whether a configuration holds a trainer's arguments (and not the model's, or something else's)."""
+    if MODEL_FIELDS & raw.keys():
+        return len(TRAINER_FIELDS & raw.keys()) >= 2
+    return bool({"learning_rate", "beta"} & raw.keys()) or len(TRAINER_FIELDS & raw.keys()) >= 2 or is_nested(raw)
+
+
+def is_nested(raw: Mapping[str, object]) -> bool:
+    """Whether it has the sections that trainers with structured configurations write."""
+    return len({key for key, value in raw.items() if isinstance(value, Mapping)} & SECTIONS) >= 2
+
+
+SECTIONS = frozenset(
+    {"actor_rollout_ref", "algorithm", "trainer", "data", "critic", "actor", "rollout", "gconfig", "train_dataset",
+     "policy", "grpo", "loss_fn", "generator", "environment", "orchestrator", "model", "optim", "cluster", "logger"}
+)  # fmt: skip
+"""Sections of verl, AReaL, NeMo-RL, SkyRL, prime-rl and their forks."""

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from vario.run import Declared, KnobSetting, Series, Setting
+from vario.run import Declared, Floats, KnobSetting, Series, Setting
 
 Version = tuple[int, int]
 OLDEST: Version = (0, 0)
@@ -62,7 +62,9 @@ Condition = Callable[[Context, Series], Settled]
 class Alias:
     """`key` means `metric`, in these algorithms, where `when` holds.
 
-    A key that ends in a group `(?P<part>…)` is a pattern, and `metric` then holds a `*`.
+    A key that holds a group `(?P<part>…)` is a pattern, and `metric` then holds a `*`.
+    `transform` brings the logged values into the metric's unit (percent to share, a solved share
+    to an unsolved one); `zero_is_missing` marks keys whose 0 is written when nothing was measured.
     """
 
     key: str
@@ -70,6 +72,7 @@ class Alias:
     algorithms: tuple[str, ...] = ()
     when: Condition | None = None
     zero_is_missing: bool = False
+    transform: Callable[[Floats], Floats] | None = None
 
     def match(self, key: str) -> str | None:
         """The canonical name for `key`, or None."""
@@ -80,18 +83,43 @@ class Alias:
 
 
 @dataclass(frozen=True, slots=True)
+class Axis:
+    """Keys under `prefix` are counted by their own step, logged beside them as `key`."""
+
+    prefix: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Dialect:
-    """The words of one framework. `read` in this package applies it."""
+    """The words of one framework. `interpret` in this package applies it.
+
+    Attributes:
+        recognises: whether keys (as `spell` gives them) and settings are this framework's.
+        algorithm: which algorithm the log is of.
+        aliases: what each key means; the first that holds wins, for a metric the first key wins.
+        ignored: patterns of keys that carry no metric, each with the reason.
+        spell: one spelling for a key that sinks prefix or rewrite.
+        versions: bounds of the framework's version, from keys and settings.
+        declare: what configuration and keys say that no series does.
+        derive: metrics that take several keys together.
+        knobs: the framework's own names and values for the canonical knobs.
+        enable: how each metric that could be missing would be logged.
+        axes: groups of keys that are counted by a step of their own.
+    """
 
     name: str
     recognises: Callable[[frozenset[str], Mapping[str, Setting]], bool]
     algorithm: Callable[[frozenset[str], Mapping[str, Setting]], str]
     aliases: Sequence[Alias]
-    ignored: Sequence[str] = ()
+    ignored: Mapping[str, str] = field(default_factory=dict)
+    spell: Callable[[str], str] = str
     versions: Callable[[Context], tuple[Version, Version]] = lambda _: (OLDEST, NEWEST)
     declare: Callable[[Context, Mapping[str, Series]], Declared] = lambda _c, _s: Declared()
+    derive: Callable[[Context], Mapping[str, Series]] = lambda _: {}
     knobs: Callable[[Context], Mapping[str, KnobSetting]] = lambda _: {}
     enable: Callable[[Context], Mapping[str, str]] = lambda _: {}
+    axes: Sequence[Axis] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +132,8 @@ class Meaning:
     repaired: Mapping[str, int] = field(default_factory=dict)
 
 
-def canonical_key(key: str) -> str:
-    """One spelling per key: no `train/` in front, `eval_` for `eval/`, no spaces around slashes."""
+def hugging_face_spelling(key: str) -> str:
+    """The Trainer's sinks prefix keys: no `train/` in front, `eval_` for `eval/`, no spaces around slashes."""
     key = re.sub(r"\s*/\s*", "/", key.strip())
     if key.startswith("train/") and not key.startswith("train/global_step"):
         key = key[len("train/") :]
@@ -114,14 +142,44 @@ def canonical_key(key: str) -> str:
     return key
 
 
-def give_meaning(dialect: Dialect, context: Context) -> Meaning:
-    """Apply the aliases. The first alias that holds wins; one that cannot be settled gives no metric."""
-    series: dict[str, Series] = {}
+def one_minus(values: Floats) -> Floats:
+    """A share of the other kind."""
+    return 1.0 - values
+
+
+def percent(values: Floats) -> Floats:
+    """Percent as a share."""
+    return values / 100.0
+
+
+def knobs_from(context: Context, table: Mapping[str, tuple[str, Setting]]) -> dict[str, KnobSetting]:
+    """Knob settings of this run from `{knob: (key, default)}`; a default is marked as one."""
+    return {
+        knob: KnobSetting(knob, key, context.config.get(key, default), is_default=key not in context.config)
+        for knob, (key, default) in table.items()
+    }
+
+
+def reason_to_ignore(dialect: Dialect, key: str) -> str | None:
+    """Why the dialect reads no metric from `key`; None when it does not know the key."""
+    return next((why for pattern, why in dialect.ignored.items() if re.fullmatch(pattern, key)), None)
+
+
+def give_meaning(dialect: Dialect, context: Context, declared: Mapping[str, str] | None = None) -> Meaning:
+    """Apply the aliases. The first alias that holds wins; one that cannot be settled gives no metric.
+
+    `declared` is what the user says a key means: it stands before every alias.
+    """
+    declared = declared or {}
+    found: dict[str, tuple[int, Series]] = {}
     unmapped: list[str] = []
     unsettled: dict[str, str] = {}
     for key, values in context.series.items():
-        known = any(re.fullmatch(pattern, key) for pattern in dialect.ignored)
-        for alias in dialect.aliases:
+        if key in declared:
+            found[declared[key]] = (-1, values)
+            continue
+        known = reason_to_ignore(dialect, key) is not None
+        for rank, alias in enumerate(dialect.aliases):
             if alias.algorithms and context.algorithm not in alias.algorithms:
                 continue
             metric = alias.match(key)
@@ -137,12 +195,26 @@ def give_meaning(dialect: Dialect, context: Context) -> Meaning:
                     unsettled[key] = settled.why
                 continue
             unsettled.pop(key, None)
+            if alias.transform is not None:
+                values = Series(values.key, values.steps, alias.transform(values.values))
             if alias.zero_is_missing:
                 keep = values.values != 0.0
-                values = Series(key, values.steps[keep], values.values[keep])
-            if metric not in series and len(values):
-                series[metric] = values
+                values = Series(values.key, values.steps[keep], values.values[keep])
+            if len(values) and (metric not in found or rank < found[metric][0]):
+                found[metric] = (rank, values)
             break
         if not known:
             unmapped.append(key)
+    series = {metric: values for metric, (_, values) in found.items()}
+    for metric, values in dialect.derive(context).items():
+        if len(values):
+            series.setdefault(metric, values)
+    sets = [name for name in series if name.startswith("eval/set/") and name.endswith("/mean")]
+    if "eval/score/mean" not in series and len(sets) == 1:
+        series["eval/score/mean"] = series[sets[0]]
+    elif "eval/score/mean" not in series and sets:
+        for name in sets:
+            unsettled[series[name].key] = (
+                "one of several held-out sets, and they are not averaged: name the trained task's with --map eval/score/mean=KEY"
+            )
     return Meaning(series, tuple(unmapped), unsettled)

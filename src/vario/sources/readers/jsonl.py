@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from vario.errors import Malformed
-from vario.sources.rows import Table
+from vario.sources.fast_json import loads
+from vario.sources.readers.parser import Lines, read_all
+from vario.sources.rows import STEP_KEYS, Table
 
 MAX_LINE = 4 << 20
 """A longer line is no row of metrics; it is skipped and counted (bytes)."""
+WRAPPERS = ("data", "logs", "metrics")
+"""Where loggers put the metrics of a step beside its number (verl's file logger writes `data`)."""
 
 
 def recognises(path: Path, head: bytes) -> bool:
@@ -17,50 +20,77 @@ def recognises(path: Path, head: bytes) -> bool:
     text = head.lstrip(b"\xef\xbb\xbf \t\r\n")
     if not text.startswith(b"{"):
         return False
-    first = text.split(b"\n", 1)[0].strip()
-    if path.suffix in {".jsonl", ".ndjson"}:
+    if any(name in {".jsonl", ".ndjson"} for name in path.suffixes[-2:]):
         return True
+    first = text.split(b"\n", 1)[0].strip()
     try:
         return isinstance(json.loads(first), dict) and b"\n" in text
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
 
 
+class JsonLines:
+    """Every row that parses; broken, half-written and foreign lines are counted."""
+
+    def __init__(self, name: str, kind: str = "jsonl") -> None:
+        self.table = Table(name, kind)
+        self._name = Path(name).name
+        self._lines = Lines(MAX_LINE)
+        self._at = 0
+        self._broken: list[int] = []
+
+    def feed(self, data: bytes) -> None:
+        """Take the next bytes."""
+        for line in self._lines.cut(data):
+            self._line(line)
+
+    def _line(self, line: bytes) -> None:
+        self._at += 1
+        line = line.strip()
+        if not line:
+            return
+        try:
+            row = loads(line)
+        except (ValueError, RecursionError):
+            self.table.ignored += 1
+            self._broken.append(self._at)
+            return
+        if not isinstance(row, dict) or not self.table.add(unwrapped(row)):
+            self.table.ignored += 1
+
+    def close(self) -> None:
+        """A last line without its newline counts if it is whole."""
+        rest = self._lines.rest()
+        if rest.strip():
+            self._line(rest)
+        self.table.ignored += self._lines.dropped
+        if self._broken:
+            where = (
+                f"line {self._broken[0]}"
+                if len(self._broken) == 1
+                else f"{len(self._broken)} lines, the first is line {self._broken[0]}"
+            )
+            self.table.warnings.append(f"{self._name}: {where} could not be parsed and was left out")
+
+
+def unwrapped(row: dict[str, object]) -> dict[str, object]:
+    """The metrics of a row that keeps them one level down, beside its step."""
+    for key in WRAPPERS:
+        inner = row.get(key)
+        if isinstance(inner, dict) and any(k in row for k in STEP_KEYS):
+            return {**{k: v for k, v in row.items() if k != key}, **inner}
+    return row
+
+
+def start(path: Path) -> JsonLines:
+    """A parser for this file."""
+    return JsonLines(str(path))
+
+
 def read(path: Path) -> Table:
-    """Read every row that parses; broken, half-written and foreign lines are counted.
+    """Read every row that parses.
 
     Raises:
         Malformed: no line gave a row.
     """
-    table = Table(str(path), "jsonl")
-    broken_at: list[int] = []
-    with path.open("rb") as stream:
-        for i, line in enumerate(iter(lambda: stream.readline(MAX_LINE + 1), b""), start=1):
-            if len(line) > MAX_LINE and not line.endswith(b"\n"):
-                table.ignored += 1
-                while (rest := stream.readline(MAX_LINE)) and not rest.endswith(b"\n"):
-                    pass
-                continue
-            stripped = line.strip()
-            if not stripped:
-                continue
-            try:
-                row = json.loads(stripped)
-            except (ValueError, RecursionError):
-                table.ignored += 1
-                broken_at.append(i)
-                continue
-            if not isinstance(row, dict) or not table.add(row):
-                table.ignored += 1
-    if not table.rows:
-        raise Malformed(f"{path}: no line holds a row of metrics; expected one JSON object a line with a step")
-    if broken_at:
-        where = (
-            f"line {broken_at[0]}"
-            if len(broken_at) == 1
-            else f"{len(broken_at)} lines, the first is line {broken_at[0]}"
-        )
-        table.warnings.append(f"{path.name}: {where} could not be parsed and was left out")
-    if table.index_steps:
-        table.warnings.append(f"{path.name}: rows without a step; the order of the rows is used as the step")
-    return table
+    return read_all(start(path), path, "no line holds a row of metrics; expected one JSON object a line with a step")

@@ -6,12 +6,14 @@ before the cut, and a large one needs no more memory than its columns.
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from pathlib import Path
 from typing import IO
 
 from vario.errors import Malformed
+from vario.sources.opening import open_log
 from vario.sources.rows import Table
 
 MARK = '"log_history"'
@@ -41,7 +43,7 @@ def read(path: Path) -> Table:
         Malformed: no row could be read.
     """
     table = Table(str(path), "trainer_state")
-    with path.open(encoding="utf-8", errors="replace") as stream:
+    with io.TextIOWrapper(open_log(path), encoding="utf-8", errors="replace") as stream:
         before, text = _to_history(stream, path)
         behind = _rows(stream, text, table, path.name)
     if not table.rows:

@@ -1,0 +1,210 @@
+"""OpenPipe ART: `history.jsonl` of the local, Megatron, Tinker and serverless back ends.
+
+What the keys mean was read from the wheel 0.5.18, which also maps the names of 0.4 and before. A back end
+that does not return a key leaves it out. Rows of several splits share a step. Neither clip fraction nor
+ratio nor lengths are logged: the trajectories beside the log hold the texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from vario.run import Declared, KnobSetting, Series, Setting
+from vario.sources.dialects.base import (
+    NEWEST,
+    OLDEST,
+    Alias,
+    Context,
+    Dialect,
+    Settled,
+    Version,
+    knobs_from,
+)
+
+OLD_NAMES = frozenset(
+    f"train/{name}"
+    for name in ("policy_loss", "loss", "entropy", "kl_div", "kl_policy_ref", "grad_norm", "learning_rate",
+                 "num_groups_submitted", "num_groups_trainable", "num_trajectories", "num_trainable_tokens",
+                 "train_tokens", "num_datums")
+)  # fmt: skip
+"""What 0.4 and before wrote into the split; since then it lies below `loss/` and `data/`."""
+
+
+def recognises(keys: frozenset[str], config: Mapping[str, Setting]) -> bool:
+    """Keys that only ART writes; it writes no configuration, so the arguments must have been passed on."""
+    decisive = (
+        {"train/reward_std_dev"},
+        {"val/reward_std_dev"},
+        {"train/reward", "train/exception_rate"},
+        {"data/step_num_groups_trainable"},
+        {"train/num_groups_trainable"},
+    )
+    arguments = {"kl_ref_adapter_path", "advantage_balance", "scale_learning_rate_by_reward_std_dev"}
+    return any(d <= keys for d in decisive) or bool(arguments & config.keys())
+
+
+def algorithm(keys: frozenset[str], config: Mapping[str, Setting]) -> str:
+    """Group-relative advantages throughout; the default loss clips the weight, `ppo` the surrogate."""
+    return "cispo" if config.get("loss_fn") == "cispo" else "grpo"
+
+
+def versions(context: Context) -> tuple[Version, Version]:
+    """The taxonomy with `loss/` and `data/` came after 0.4."""
+    new = any(k.startswith(("loss/", "data/step_", "data/cum/")) for k in context.keys)
+    old = bool(OLD_NAMES & context.keys)
+    if new == old:
+        return OLDEST, NEWEST
+    return ((0, 5), NEWEST) if new else (OLDEST, (0, 4))
+
+
+def _penalised(context: Context, _: Series) -> Settled:
+    if context.number("kl_penalty_coef") == 0.0:
+        return Settled(False, "kl_penalty_coef is 0: no reference")
+    return Settled(True)
+
+
+def _old_name(context: Context, _: Series) -> Settled:
+    return Settled(not any(k.startswith(("loss/", "data/step_")) for k in context.keys))
+
+
+ALIASES = (
+    Alias("train/reward", "reward/mean"),
+    Alias("train/reward_std_dev", "reward/std/within-group"),
+    Alias(r"(?P<part>val|test)/reward", "eval/set/*/mean"),
+    Alias("loss/train", "loss/policy"),
+    Alias("loss/entropy", "entropy/mean"),
+    Alias("loss/kl_policy_ref", "kl/reference", when=_penalised),
+    Alias("loss/kl_div", "kl/reference", when=_penalised),
+    Alias("loss/grad_norm", "gradient/norm"),
+    Alias("loss/learning_rate", "learning-rate"),
+    Alias("train/steps_off_policy", "staleness/mean"),
+    Alias("time/step_wall_s", "systems/step-time"),
+    Alias("time/step_trainer_s", "systems/train-time"),
+    Alias("time/step_actor_s", "systems/rollout-time"),
+    Alias("time/step_eval_s", "systems/eval-time"),
+    Alias("throughput/step_trainer_idle_s", "systems/wait-time"),
+    # 0.4 and before; later a custom metric of the trajectories may have the same name
+    Alias("train/policy_loss", "loss/policy", when=_old_name),
+    Alias("train/loss", "loss/policy", when=_old_name),
+    Alias("train/entropy", "entropy/mean", when=_old_name),
+    Alias("train/kl_policy_ref", "kl/reference", when=_old_name),
+    Alias("train/kl_div", "kl/reference", when=_old_name),
+    Alias("train/grad_norm", "gradient/norm", when=_old_name),
+    Alias("train/learning_rate", "learning-rate", when=_old_name),
+)
+
+IGNORED = {
+    r"data/(step_.*|cum/.*)": "sizes of the batch and their running totals; groups with spread are read from them",
+    r"train/num_(groups_submitted|groups_trainable|trajectories|trainable_tokens|datums)|train/train_tokens": "the same under the names of 0.4",
+    r"(train|val|test)/exception_rate": "share of rollouts that raised an exception: they have no reward",
+    r"(val|test)/reward_std_dev": "spread inside groups of held-out prompts",
+    r"discarded/.*": "groups that were thrown away, a sample of them",
+    r"train/discarded_stale_groups": "groups dropped for age since the start, a running total",
+    r"(train|val|test)/(?!reward$|steps_off_policy$).+": "what the trajectories and groups of this task report of themselves",
+    r"time/(cum/.*|wall_clock_sec)|throughput/(avg_.*|cum/.*|step_actor_idle_s)": "running totals and averages since the start, and the actor's idle time",
+    r"costs/.*|checkpoint/.*": "dollars, and bookkeeping of checkpoints",
+}
+
+
+def _median(context: Context, *keys: str) -> float | None:
+    """The usual value of the first of these keys that was logged."""
+    for key in keys:
+        series = context.series.get(key)
+        if series is not None and len(series.finite()[1]):
+            return float(np.median(series.finite()[1]))
+    return None
+
+
+def derive(context: Context) -> Mapping[str, Series]:
+    """Groups without two distinct rewards, as a share of those submitted."""
+    for submitted_key, trainable_key in (
+        ("data/step_num_groups_submitted", "data/step_num_groups_trainable"),
+        ("train/num_groups_submitted", "train/num_groups_trainable"),
+    ):
+        submitted, trainable = context.series.get(submitted_key), context.series.get(trainable_key)
+        if submitted is None or trainable is None:
+            continue
+        steps, at, to = np.intersect1d(submitted.steps, trainable.steps, return_indices=True)
+        groups, kept = submitted.values[at], trainable.values[to]
+        ok = groups > 0.0
+        return {
+            "signal/zero-variance-share": Series(
+                f"1 - {trainable_key} / {submitted_key}", steps[ok], 1.0 - kept[ok] / groups[ok]
+            )
+        }
+    return {}
+
+
+def declare(context: Context, series: Mapping[str, Series]) -> Declared:
+    """Updates and groups as logged, the KL term as passed on."""
+    coefficient = context.number("kl_penalty_coef")
+    by_design: bool | None = None
+    if coefficient is not None:
+        by_design = coefficient != 0.0
+    elif "kl/reference" in series:
+        by_design = True
+    completions = _median(context, "data/step_num_trajectories", "train/num_trajectories")
+    groups = _median(context, "data/step_num_groups_submitted", "train/num_groups_submitted")
+    return Declared(
+        updates_per_rollout=_median(context, "data/step_num_gradient_steps"),
+        kl_by_design=by_design,
+        batch_completions=completions,
+        group_size=completions / groups if completions and groups else None,
+        group_centred=True,
+        steps_per_row=1.0,
+        step_unit="rollout",
+    )
+
+
+def knobs(context: Context) -> Mapping[str, KnobSetting]:
+    """Arguments of `backend.train()` and `PipelineTrainer`. Lengths, temperature and groups lie in the user's rollout."""
+    ppo = context.config.get("loss_fn") == "ppo" or context.config.get("ppo") is True
+    low, high = (0.2, None) if ppo else (1.0, 4.0)
+    table: dict[str, tuple[str, Setting]] = {
+        "kl-coef": ("kl_penalty_coef", 0.0),
+        "learning-rate": ("learning_rate", 5e-6),
+        "clip-low": ("epsilon", low),
+        "clip-high": ("epsilon_high", high),
+        "reward-scaling": ("scale_rewards", True),
+        "behaviour-weight-cap": ("truncated_importance_sampling", None),
+    }
+    if "max_steps_off_policy" in context.config or "train/steps_off_policy" in context.keys:
+        table["staleness-bound"] = ("max_steps_off_policy", 4)
+    return knobs_from(context, table)
+
+
+_TRAJECTORIES = "trajectories/train/*.parquet beside history.jsonl hold the messages"
+
+
+def enable(context: Context) -> Mapping[str, str]:
+    """How each missing metric would be had from ART."""
+    return {
+        "kl/reference": "kl_penalty_coef above 0 (1e-4 costs almost nothing) logs loss/kl_policy_ref",
+        "reward/std/within-group": "logged as train/reward_std_dev by model.log(groups, split='train')",
+        "signal/zero-variance-share": "1 - data/step_num_groups_trainable / data/step_num_groups_submitted, logged by train()",
+        "eval/score/mean": "model.log(groups, split='val') logs val/reward",
+        "entropy/mean": "logged as loss/entropy by the back ends that compute entropies (local)",
+        "length/mean": f"not logged; {_TRAJECTORIES}",
+        "length/truncated-share": f"not logged; {_TRAJECTORIES}, or put a metric of your own into trajectory.metrics",
+        "clip/fraction/total": "not logged by any back end",
+        "engine/logprob-gap/mean": "not logged by any back end",
+        "behaviour-weight/mean": "not logged; truncated_importance_sampling applies the weight unseen",
+        "gradient/norm": "logged as loss/grad_norm by the back ends that return it",
+        "systems/step-time": "logged as time/step_wall_s with the rows of the train split",
+    }
+
+
+DIALECT = Dialect(
+    "art",
+    recognises,
+    algorithm,
+    ALIASES,
+    IGNORED,
+    versions=versions,
+    declare=declare,
+    derive=derive,
+    knobs=knobs,
+    enable=enable,
+)

@@ -1,0 +1,67 @@
+"""Several sources of one run: do they agree, and which one serves each metric best."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vario.run import Series
+from vario.sources.dialects.base import hugging_face_spelling
+from vario.sources.rows import BESIDE, Table
+
+AGREEING = 0.9
+"""Share of common points that have to agree: a last row or a rounded one may differ."""
+ROUNDING = 2e-3
+"""Relative difference that rounding in a printed log explains (three decimals)."""
+ABSOLUTE = 6e-4
+"""Absolute difference that it explains: half of the third decimal, and a little."""
+MIN_COMMON = 3
+"""So many common points say something about agreement."""
+
+
+def _named(table: Table) -> dict[str, Series]:
+    return {hugging_face_spelling(k): s for k, s in table.series().items() if k not in BESIDE}
+
+
+def agree(ours: Table, theirs: Table) -> bool | None:
+    """Whether two tables tell of the same run; None when they have nothing in common to tell by."""
+    a, b = _named(ours), _named(theirs)
+    same = total = 0
+    for key in a.keys() & b.keys():
+        _, i, j = np.intersect1d(a[key].steps, b[key].steps, assume_unique=True, return_indices=True)
+        x, y = a[key].values[i], b[key].values[j]
+        ok = np.isfinite(x) & np.isfinite(y)
+        total += int(ok.sum())
+        same += int((np.abs(x - y)[ok] <= ABSOLUTE + ROUNDING * np.abs(x[ok])).sum())
+    if total < MIN_COMMON:
+        return None
+    return same >= AGREEING * total
+
+
+def overlap(ours: Table, theirs: Table) -> bool:
+    """Whether the steps of one lie mostly within the other's, so that they can be the same run's."""
+    a, b = ours.logged_steps(), theirs.logged_steps()
+    if not a.size or not b.size:
+        a = a if a.size else np.concatenate([s.steps for s in ours.series().values()] or [a])
+        b = b if b.size else np.concatenate([s.steps for s in theirs.series().values()] or [b])
+    if not a.size or not b.size:
+        return False
+    low, high = max(int(a.min()), int(b.min())), min(int(a.max()), int(b.max()))
+    shorter = min(int(a.max()) - int(a.min()), int(b.max()) - int(b.min()))
+    return high - low >= 0.5 * shorter
+
+
+def take_over(ours: Table, theirs: Table) -> int:
+    """Add the metrics that only the other has, or has at more steps; how many were taken."""
+    mine, other = _named(ours), _named(theirs)
+    taken = 0
+    for name, series in other.items():
+        known = mine.get(name)
+        if known is not None and len(known) >= len(series):
+            continue
+        if known is not None:
+            ours.drop(known.key)
+        ours.put(known.key if known is not None else series.key, series.steps, series.values)
+        taken += 1
+    for key, value in theirs.config.items():
+        ours.config.setdefault(key, value)
+    return taken

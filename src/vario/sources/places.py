@@ -1,0 +1,280 @@
+"""Where the runs are: every run below a path, and the files that each one wrote.
+
+Files of one output folder belong to one run when they agree; trackers' folders (`runs/`,
+`wandb/offline-run-…/`, `tensorboard/`) count as their output folder's.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+
+from vario.errors import Malformed, NothingReadable, SourceError
+from vario.run import Checkpoint
+from vario.sources import event_files
+from vario.sources.folder import CHECKPOINT, MAX_ENTRIES, Found, look, nothing
+from vario.sources.merging import agree, overlap, take_over
+from vario.sources.opening import head_of
+from vario.sources.readers import READERS, console, csv_rows, json_document, jsonl, mlflow_folder, notebook, tensorboard
+from vario.sources.rows import Table
+from vario.sources.states import home_of, read_states
+
+CONTAINER = re.compile(
+    r"^(?:checkpoint-\d+|runs|logs?|tensorboard(?:_logs?)?|tb(?:_logs?)?|step3_tensorboard_logs|wandb|mlflow|trackio|metrics"
+    r"|(?:offline-)?run-\d{8}_\d{6}-\w+|latest-run|files|\.hydra|configs?|rank[_-]?\d+|trainer|orchestrator|latest"
+    r"|[A-Z][a-z]{2}\d{2}_\d{2}-\d{2}-\d{2}_.+)$"
+)
+"""Folders that trainers and trackers make inside an output folder (the last: the Trainer's TensorBoard runs)."""
+SAMPLE_KEYS = frozenset(
+    {"prompt", "prompts", "completion", "completions", "input", "output", "messages", "content", "response", "responses",
+     "trajectory", "conversation", "question", "answer", "text", "chosen", "rejected", "episode"}
+)  # fmt: skip
+"""Keys of rows that are samples or data, and no metrics."""
+RANK: tuple[ModuleType, ...] = (tensorboard, jsonl, json_document, csv_rows, notebook, console)
+"""Of two sources with as many points the earlier one serves a metric: printed numbers are rounded."""
+
+
+@dataclass(slots=True)
+class Place:
+    """One run, as far as its files are known before they are read."""
+
+    name: str
+    path: Path
+    reader: ModuleType | None = None
+    run: str | None = None
+    states: list[Path] = field(default_factory=list)
+    logs: list[tuple[ModuleType, Path]] = field(default_factory=list)
+    store: Path | None = None
+    configs: list[Path] = field(default_factory=list)
+    checkpoints: list[tuple[int, Path]] = field(default_factory=list)
+    files: set[str] = field(default_factory=set)
+    warnings: list[str] = field(default_factory=list)
+    made: Table | None = None
+
+
+def reader_of(path: Path) -> tuple[ModuleType, bytes]:
+    """The reader that recognises a file by its content.
+
+    Raises:
+        Malformed: it is empty. NothingReadable: no reader does.
+    """
+    head = head_of(path)
+    if not head.strip():
+        with path.open("rb"):
+            pass
+        raise Malformed(f"{path}: empty file; was the trainer stopped before its first log, or the disk full?")
+    for reader in READERS:
+        if reader.recognises(path, head):
+            return reader, head
+    kind = "binary" if b"\0" in head else "text"
+    raise NothingReadable(
+        f"{path}: a {kind} file in no known format; vario reads trainer_state.json, TensorBoard, W&B, trackio, MLflow, "
+        "JSON lines, CSV, Parquet, notebooks and console logs"
+    )
+
+
+def find(path: Path) -> list[Place]:
+    """Every run at a file or below a folder.
+
+    Raises:
+        NothingReadable: nothing there is a log. Malformed: an empty file.
+    """
+    if path.is_symlink() and not path.exists():
+        raise NothingReadable(f"{path}: a symbolic link that leads nowhere, or in a circle")
+    if not path.exists():
+        raise NothingReadable(f"{path}: does not exist; give an output folder, a log file or an address such as s3://…")
+    if path.is_file():
+        return _in_file(path)
+    if not path.is_dir():
+        raise NothingReadable(f"{path}: neither a file nor a folder")
+    return _in_folder(path)
+
+
+def _beside(path: Path) -> list[Path]:
+    names = ("config.json", "training_args.bin", "config.yaml", "args.json", "training_args.yaml")
+    return [p for p in (path.parent / n for n in names) if p.is_file()]
+
+
+def _in_file(path: Path) -> list[Place]:
+    reader, _ = reader_of(path)
+    if hasattr(reader, "runs"):
+        names: list[str] = reader.runs(path)
+        if not names:
+            raise Malformed(f"{path}: holds no run that logged anything")
+        return [Place(name, path, reader, run=name) for name in names]
+    return [Place(path.name, path, reader, configs=_beside(path))]
+
+
+def _in_folder(path: Path) -> list[Place]:
+    found = look(path)
+    if CHECKPOINT.search(path.resolve().name) and found.states:
+        above = path.resolve().parent
+        found.configs += [p for p in (above / "config.json", above / "training_args.bin") if p.is_file()]
+        found.files |= {"completions.parquet"} if any((above / "completions").glob("*.parquet")) else set()
+    places = _by_home(path, found)
+    for store in found.stores:
+        places.append(Place(f"{store.parent.name}/{store.name}", store, store=store))
+    if not places:
+        raise nothing(path, found)
+    for place in places:
+        if found.cut:
+            place.warnings.append(f"more than {MAX_ENTRIES} files below {path}: the rest was not looked at")
+        if found.denied:
+            place.warnings.append(f"no permission for {len(found.denied)} folders, the first is {found.denied[0]}")
+    own = [p for p in places if p.path == path and (p.states or p.logs)]
+    if own and len(places) > len(own):
+        others = [p.name for p in places if p not in own]
+        own[0].warnings.append(f"{len(places)} runs lie below {path}; its own was read, not {', '.join(others[:3])}")
+        if own[0].states or not any(p.states for p in places):
+            return own
+    return places
+
+
+def _home(root: Path, where: Path) -> Path:
+    while where != root and CONTAINER.match(where.name):
+        where = where.parent
+    return where
+
+
+def _by_home(root: Path, found: Found) -> list[Place]:
+    places: dict[Path, Place] = {}
+
+    def place(home: Path) -> Place:
+        if home not in places:
+            name = "." if home == root else str(home.relative_to(root))
+            places[home] = Place(name, home, files=set(found.files))
+        return places[home]
+
+    for state in found.states:
+        home = home_of(state)
+        home = home if home.is_relative_to(root) else root
+        place(_home(root, home)).states.append(state)
+    several: list[Place] = []
+    failures: list[SourceError] = []
+    for log in found.logs:
+        try:
+            reader, head = reader_of(log)
+        except SourceError as error:
+            failures.append(error)
+            continue
+        except OSError as error:
+            failures.append(
+                NothingReadable(f"{log}: cannot be read ({error.strerror or error}); check its owner and mode")
+            )
+            continue
+        if hasattr(reader, "runs"):
+            several += _in_file(log)
+        elif reader is jsonl and _is_samples(head):
+            found.others += 1
+        else:
+            place(_home(root, log.parent)).logs.append((reader, log))
+    for home, one in places.items():
+        one.configs = [c for c in found.configs if _home(root, c.parent) == home or c.parent == root]
+        one.configs.sort(key=lambda c: -len(c.parts))
+        one.checkpoints = [
+            c for c in found.checkpoints if _home(root, c[1].parent) in (home, root) or c[1].is_relative_to(home)
+        ]
+    made = [p for p in places.values() if p.states or p.logs] + several
+    if not made and failures:
+        raise failures[0] if len(failures) == 1 else Malformed(str(failures[0]))
+    for one in made:
+        one.warnings += [str(e) for e in failures if one.path == root or str(one.path) in str(e)]
+    return sorted(made, key=lambda p: (len(p.path.parts), p.name))
+
+
+def _is_samples(head: bytes) -> bool:
+    """Whether the first row is a sample (a prompt and what was answered), and no row of metrics."""
+    line = head.lstrip(b"\xef\xbb\xbf \t\r\n").split(b"\n", 1)[0]
+    keys = set(re.findall(rb'"([A-Za-z_]+)"\s*:\s*["\[{]', line[:2000]))
+    return len({k.decode() for k in keys} & SAMPLE_KEYS) >= 2
+
+
+def load(place: Place) -> list[Table]:
+    """Read a place: one table, or several if its files turn out to tell of several runs.
+
+    Raises:
+        SourceError: nothing of it can be read.
+    """
+    if place.store is not None:
+        return [mlflow_folder.read(place.store)]
+    if place.reader is not None:
+        table: Table = (
+            place.reader.read(place.path, place.run) if place.run is not None else place.reader.read(place.path)
+        )
+        table.flush()
+        return [table]
+    tables, failures = _tables(place)
+    if not tables:
+        raise failures[0] if failures else Malformed(f"{place.path}: nothing in it could be read")
+    whole = tables[0]
+    apart: list[Table] = []
+    for other in tables[1:]:
+        same = agree(whole, other)
+        if same or (same is None and overlap(whole, other) and not _is_printed(other, whole)):
+            if taken := take_over(whole, other):
+                whole.warnings.append(f"{taken} metrics were taken from {_short(other.path, place.path)}")
+        elif same is False and other.rows >= max(5, whole.rows // 4) and other.kind == whole.kind:
+            apart.append(other)
+        elif same is False:
+            whole.warnings.append(f"{_short(other.path, place.path)} tells of something else, and was left out")
+    for failure in failures:
+        whole.warnings.append(str(failure))
+    if apart and place.states:
+        whole.warnings += [f"{_short(t.path, place.path)} tells of another run, and was left out" for t in apart]
+        apart = []
+    return [whole, *apart]
+
+
+def _is_printed(other: Table, whole: Table) -> bool:
+    """A console log with nothing in common is some other program's output."""
+    return other.kind == "console" and whole.kind != "console"
+
+
+def _short(path: str, base: Path) -> str:
+    return str(Path(path).relative_to(base)) if Path(path).is_relative_to(base) else path
+
+
+def _tables(place: Place) -> tuple[list[Table], list[SourceError]]:
+    """The tables of a place's files, the one to start from first."""
+    failures: list[SourceError] = []
+    tables: list[Table] = []
+    first: Table | None = None
+    if place.states:
+        first, lost = read_states(place.states, place.path)
+        failures += [Malformed(text) for text in lost]
+    events = [path for reader, path in place.logs if reader is tensorboard]
+    if events:
+        try:
+            tables.append(event_files.read_together(events))
+        except SourceError as error:
+            failures.append(error)
+    for reader, path in place.logs:
+        if reader is tensorboard:
+            continue
+        try:
+            table: Table = reader.read(path)
+            table.flush()
+            tables.append(table)
+        except NothingReadable as error:
+            if len(place.logs) == 1 and not place.states:
+                failures.append(error)
+        except SourceError as error:
+            failures.append(error)
+        except OSError as error:
+            failures.append(
+                NothingReadable(f"{path}: cannot be read ({error.strerror or error}); check its owner and mode")
+            )
+    ranks = {reader.__name__.rpartition(".")[2].partition("_")[0]: i for i, reader in enumerate(RANK)}
+    tables.sort(key=lambda t: (-_points(t), ranks.get(t.kind, 0)))
+    return ([first] if first is not None else []) + tables, failures
+
+
+def _points(table: Table) -> int:
+    return sum(len(s) for s in table.series().values())
+
+
+def checkpoints_of(place: Place) -> list[Checkpoint]:
+    """The checkpoints that lie beside the run."""
+    return [Checkpoint(step, str(where)) for step, where in place.checkpoints]

@@ -1,0 +1,69 @@
+"""MLflow's file store: `mlruns/EXPERIMENT/RUN/metrics/KEY`, a line `time value step` a point."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+
+from vario.errors import Malformed
+from vario.sources.readers.mlflow_values import setting
+from vario.sources.rows import MAX_KEYS, Table
+
+MAX_PARAM = 1 << 16
+
+
+def is_run(folder: Path) -> bool:
+    """Whether the folder is one run of a file store."""
+    return (folder / "meta.yaml").is_file() and (folder / "metrics").is_dir()
+
+
+def read(folder: Path) -> Table:
+    """Read one run's folder.
+
+    Raises:
+        Malformed: it holds no point.
+    """
+    table = Table(str(folder), "mlflow")
+    metrics = folder / "metrics"
+    for key, path in _files(metrics):
+        steps, values = _points(path, table)
+        if steps:
+            table.put(key, np.array(steps, dtype=np.int64), np.array(values, dtype=np.float64))
+    for key, path in _files(folder / "params"):
+        with path.open("rb") as stream:
+            name, value = setting(key, stream.read(MAX_PARAM).decode("utf-8", "replace").strip())
+        table.config[name] = value
+    if not table.rows:
+        raise Malformed(f"{folder}: an MLflow run without a point in metrics/")
+    return table
+
+
+def _files(folder: Path) -> list[tuple[str, Path]]:
+    found: list[tuple[str, Path]] = []
+    for where, folders, files in os.walk(folder, followlinks=False):
+        folders.sort()
+        for name in sorted(files):
+            path = Path(where) / name
+            if path.is_file() and len(found) < MAX_KEYS:
+                found.append((path.relative_to(folder).as_posix(), path))
+    return found
+
+
+def _points(path: Path, table: Table) -> tuple[list[int], list[float]]:
+    steps: list[int] = []
+    values: list[float] = []
+    with path.open("rb") as stream:
+        for line in stream:
+            parts = line.split()
+            if not line.endswith(b"\n") or len(parts) not in (2, 3):
+                table.ignored += 1  # a line that is still being written may end in half a number
+                continue
+            try:
+                steps.append(int(parts[2]) if len(parts) == 3 else len(steps))
+                values.append(float(parts[1]))
+            except ValueError:
+                steps = steps[: len(values)]
+                table.ignored += 1
+    return steps, values
