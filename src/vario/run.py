@@ -115,7 +115,9 @@ class Declared:
 class Run:
     """What was read of one training run.
 
-    `run.until(step)` is the run as it stood then; nothing in it looks ahead.
+    `run.until(step)` is the run as it stood then; nothing in it looks ahead. `unmapped` are keys
+    that the dialect does not know, `unsettled` those whose meaning depends on what is not known
+    (with the reason), `ignored` those that are known and carry no metric (with the reason).
     """
 
     path: str
@@ -132,6 +134,7 @@ class Run:
     events: tuple[Event, ...] = ()
     unmapped: tuple[str, ...] = ()
     unsettled: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    ignored: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     ignored_lines: int = 0
     warnings: tuple[str, ...] = ()
 

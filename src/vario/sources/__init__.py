@@ -232,6 +232,7 @@ def interpret(table: Table, mapping: Mapping[str, str] | None = None) -> Run:
         events=() if dialect.axes else tuple(sorted(table.events, key=lambda e: e.step)),
         unmapped=meaning.unmapped,
         unsettled=MappingProxyType(dict(meaning.unsettled)),
+        ignored=MappingProxyType(dict(meaning.ignored)),
         ignored_lines=table.ignored,
         warnings=tuple(dict.fromkeys(table.warnings)),
     )

@@ -129,7 +129,7 @@ class Meaning:
     series: Mapping[str, Series]
     unmapped: tuple[str, ...]
     unsettled: Mapping[str, str]
-    repaired: Mapping[str, int] = field(default_factory=dict)
+    ignored: Mapping[str, str] = field(default_factory=dict)
 
 
 def hugging_face_spelling(key: str) -> str:
@@ -174,11 +174,13 @@ def give_meaning(dialect: Dialect, context: Context, declared: Mapping[str, str]
     found: dict[str, tuple[int, Series]] = {}
     unmapped: list[str] = []
     unsettled: dict[str, str] = {}
+    ignored: dict[str, str] = {}
     for key, values in context.series.items():
         if key in declared:
             found[declared[key]] = (-1, values)
             continue
-        known = reason_to_ignore(dialect, key) is not None
+        why = reason_to_ignore(dialect, key)
+        known, used = why is not None, False
         for rank, alias in enumerate(dialect.aliases):
             if alias.algorithms and context.algorithm not in alias.algorithms:
                 continue
@@ -200,11 +202,14 @@ def give_meaning(dialect: Dialect, context: Context, declared: Mapping[str, str]
             if alias.zero_is_missing:
                 keep = values.values != 0.0
                 values = Series(values.key, values.steps[keep], values.values[keep])
+            used = True
             if len(values) and (metric not in found or rank < found[metric][0]):
                 found[metric] = (rank, values)
             break
         if not known:
             unmapped.append(key)
+        elif why is not None and not used and key not in unsettled:
+            ignored[key] = why
     series = {metric: values for metric, (_, values) in found.items()}
     for metric, values in dialect.derive(context).items():
         if len(values):
@@ -217,4 +222,4 @@ def give_meaning(dialect: Dialect, context: Context, declared: Mapping[str, str]
             unsettled[series[name].key] = (
                 "one of several held-out sets, and they are not averaged: name the trained task's with --map eval/score/mean=KEY"
             )
-    return Meaning(series, tuple(unmapped), unsettled)
+    return Meaning(series, tuple(unmapped), unsettled, ignored)

@@ -5,11 +5,16 @@ from __future__ import annotations
 import json
 import textwrap
 
-from vario.catalogue import lookup
+from vario.catalogue import METRICS, lookup
 from vario.run import Run
 from vario.surfaces.cli.spark import safe
 
 WIDTH = 80
+_STEPS = {
+    "rollout": "a step is one batch of rollouts",
+    "optimiser": "a step is one optimiser update",
+    "unknown": "whether a step is a batch of rollouts or an optimiser update is not known",
+}
 
 
 def metrics_page(run: Run, *, as_json: bool = False) -> str:
@@ -23,6 +28,8 @@ def metrics_page(run: Run, *, as_json: bool = False) -> str:
                 "metrics": {n: {"key": s.key, "points": len(s), "unit": lookup(n).unit} for n, s in run.series.items()},
                 "unsettled": dict(run.unsettled),
                 "unmapped": list(run.unmapped),
+                "ignored": dict(run.ignored),
+                "step_unit": run.declared.step_unit,
                 "missing": run.missing(),
                 "knobs": {
                     k: {"key": v.key, "current": v.current, "is_default": v.is_default} for k, v in run.knobs.items()
@@ -31,7 +38,12 @@ def metrics_page(run: Run, *, as_json: bool = False) -> str:
             ensure_ascii=False,
         )
     version = f" {run.framework_version}" if run.framework_version else ", version not known"
-    lines = [safe(f"{run.path}: {run.framework}{version}, {run.algorithm}"), "", "recognised"]
+    lines = [
+        safe(f"{run.path}: {run.framework}{version}, {run.algorithm}"),
+        _STEPS[run.declared.step_unit],
+        "",
+        "recognised",
+    ]
     for name, series in run.series.items():
         metric = lookup(name)
         lines.append(f"  {safe(name)[:38]:38} <- {safe(series.key)} ({len(series)} points, {metric.unit})")
@@ -47,6 +59,15 @@ def metrics_page(run: Run, *, as_json: bool = False) -> str:
             "not recognised",
             textwrap.fill(safe(", ".join(run.unmapped)), WIDTH, initial_indent="  ", subsequent_indent="  "),
         ]
+    if run.ignored:
+        lines += ["", "known, and no metric"]
+        reasons: dict[str, list[str]] = {}
+        for key, why in run.ignored.items():
+            reasons.setdefault(why, []).append(key)
+        lines += [
+            textwrap.fill(safe(f"{why}: {', '.join(keys)}"), WIDTH, initial_indent="  ", subsequent_indent="    ")
+            for why, keys in reasons.items()
+        ]
     if run.missing():
         lines += ["", f"missing, and how {run.framework} would log it"]
         lines += [
@@ -58,3 +79,10 @@ def metrics_page(run: Run, *, as_json: bool = False) -> str:
         lines += ["", "configuration"]
         lines += [safe(f"  {k.knob:24} {k.key} = {k.current}")[:WIDTH] for k in known]
     return "\n".join(lines)
+
+
+def known_metrics() -> str:
+    """Every canonical metric with its unit and meaning."""
+    return "\n".join(
+        textwrap.fill(f"{m.name} ({m.unit}): {m.meaning}", WIDTH, subsequent_indent="    ") for m in METRICS.values()
+    )
