@@ -73,13 +73,15 @@ class KnobSetting:
     """A knob as the run's framework calls it, and what it is set to.
 
     `current` is None when the configuration does not say; `is_default` marks a value taken
-    from the framework's defaults, which is weaker evidence than a file of the run.
+    from the framework's defaults, which is weaker evidence than a file of the run. `inverse`
+    marks a key that counts the other way: a size of parts where the knob is their number.
     """
 
     knob: str
     key: str
     current: Setting
     is_default: bool = False
+    inverse: bool = False
 
 
 @dataclass(frozen=True, slots=True)

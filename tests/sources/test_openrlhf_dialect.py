@@ -122,7 +122,6 @@ def test_pass_rate_is_no_share_but_proof_of_filtering() -> None:
     assert made(ROW, {"algo": {"dynamic_filtering_enable": False}}).declared.reward_filtered is False
 
 
-SLIME = pytest.mark.xfail(reason="slime, which is asked first, takes three flags that both frameworks have for its own")
 DOTTED = {
     "algo": {"kl": {"init_coef": 0.02}, "advantage": {"estimator": "group_norm"}},
     "rollout": {"batch_size": 64, "n_samples_per_prompt": 8, "max_new_tokens": 900},
@@ -139,7 +138,7 @@ NAMESPACES = {
 
 
 @pytest.mark.parametrize(
-    ("config", "dotted"), [(DOTTED, True), (NAMESPACES, True), pytest.param(FLAT, False, marks=SLIME)]
+    ("config", "dotted"), [(DOTTED, True), (NAMESPACES, True), (FLAT, False)]
 )
 def test_arguments_in_each_spelling(config: Mapping[str, object], dotted: bool) -> None:
     run = made({"my_reward": 1.0}, config)

@@ -3,8 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from vario.instruments.reading import Look, Reading
+
+
+class Bounds(NamedTuple):
+    """From where on a gap is too large by itself, and from where on it is if it has grown tenfold."""
+
+    large: float
+    grown: float
+
+
+MEASURES: dict[str, Bounds] = {
+    "engine/logprob-gap/mean": Bounds(0.05, 0.02),
+    # verl's FAQ calls 0.005 normal and 0.01 a problem of precision; twice that is left to other engines
+    "engine/probability-gap/mean": Bounds(0.02, 0.01),
+    # verl's guide to rollout correction calls 0.1 a significant gap, tinker's 0.01 a numerical one
+    "engine/kl": Bounds(0.1, 0.02),
+}
+"""Each measure of the gap between trainer and sampling engine, the most direct one first."""
 
 
 @dataclass(frozen=True)
@@ -13,11 +31,17 @@ class EngineGap:
 
     gap: Reading
     largest: Reading | None
+    bounds: Bounds
 
     @classmethod
     def read(cls, look: Look) -> EngineGap:
-        """Needs the mean log-probability gap."""
-        return cls(look.need("engine/logprob-gap/mean", least=5), look.find("engine/logprob-gap/max"))
+        """Needs a mean gap: of log-probabilities, of probabilities, or a divergence."""
+        gap = look.need(*MEASURES, least=5)
+        return cls(
+            gap,
+            look.find(gap.name.replace("/mean", "/max")) if gap.name.endswith("/mean") else None,
+            MEASURES[gap.name],
+        )
 
 
 @dataclass(frozen=True)

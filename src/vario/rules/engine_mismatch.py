@@ -7,6 +7,12 @@ from collections.abc import Iterator
 from vario.instruments import EngineGap
 from vario.rules.base import Evidence, Severity, Sign, lower, number, rule, set_
 
+_UNITS = {
+    "engine/logprob-gap/mean": "nats a token",
+    "engine/probability-gap/mean": "in probability a token",
+    "engine/kl": "nats a token (divergence)",
+}
+
 
 @rule(
     "OP101",
@@ -29,7 +35,8 @@ def engine_mismatch(gap: EngineGap) -> Iterator[Sign]:
     """Trainer and sampler disagree on the probability of the same tokens.
 
     What it shows:
-        A mean gap above 0.05 nats a token, or grown tenfold from its early level and above 0.02.
+        A mean gap above 0.05 nats a token (0.02 in probability; 0.1 nats as a divergence), or one that has
+        grown tenfold from its early level and is above 0.02 (0.01; 0.02).
     Why it matters:
         The samples come from another policy than the one that is updated: on-policy in name only.
     Evidence:
@@ -41,15 +48,17 @@ def engine_mismatch(gap: EngineGap) -> Iterator[Sign]:
     How sure:
         High; the cause shows in how the gap moves: constant is settings, growing is staleness.
     References:
-        taxonomy of public threads, train_infer_mismatch (25) and stale_weights (13)
+        taxonomy of public threads, train_infer_mismatch (25) and stale_weights (13); verl, FAQ and the guide to
+        rollout correction (0.005 / 0.01 in probability, 0.1 as a divergence); NeMo-RL, guide to GRPO; Tinker, 0.01
     """
     reading = gap.gap
     early = reading.level_at(int(reading.steps[min(4, reading.points - 1)]))
-    if reading.level > 0.05 or (reading.level > 0.02 and reading.level > 10.0 * max(early, 1e-9)):
+    large, grown = gap.bounds
+    if reading.level > large or (reading.level > grown and reading.level > 10.0 * max(early, 1e-9)):
         yield Evidence(
-            f"mean gap is {number(reading.level)} nats a token (first steps {number(float(reading.values[0]))})",
+            f"the mean gap is {number(reading.level)} {_UNITS[reading.name]} (first steps {number(float(reading.values[0]))})",
             (reading.name,),
-            reading.since_above(0.02),
+            reading.since_above(grown),
         )
         if gap.largest is not None:
             yield Evidence(f"the largest is {number(gap.largest.level)}", (gap.largest.name,))

@@ -13,7 +13,7 @@ from vario.catalogue import lookup
 from vario.errors import ConfigError, NothingReadable, SeveralRuns, SourceError
 from vario.run import Ints, Run, Series, Setting
 from vario.sources.dialects import DIALECTS
-from vario.sources.dialects.base import NEWEST, OLDEST, Context, Dialect, Version, give_meaning
+from vario.sources.dialects.base import NEWEST, OLDEST, Context, Dialect, Version, give_meaning, with_part_sizes
 from vario.sources.places import Place, checkpoints_of, find, load
 from vario.sources.rows import Table
 from vario.sources.settings import is_trainer_config, read_config, settle
@@ -42,7 +42,7 @@ def read(
         SeveralRuns: more than one run lies there, and none was chosen.
         ConfigError: the given `config` cannot be read, or `mapping` names no metric.
     """
-    found = list(_found(path, run))
+    found = _found(path, run)
     if len(found) > 1:
         raise SeveralRuns(path, [name for name, _ in found])
     return _interpreted(found[0][1](), config, mapping)
@@ -52,7 +52,7 @@ def read_all(
     path: str | Path, *, config: str | Path | None = None, mapping: Mapping[str, str] | None = None
 ) -> Iterator[tuple[str, Run | SourceError]]:
     """Every run below a path with its name; one that cannot be read gives its error and stops no other."""
-    for name, make in _found(path, None):
+    for name, make in _found(path, None, every=True):
         try:
             yield name, _interpreted(make(), config, mapping)
         except SourceError as error:
@@ -61,7 +61,7 @@ def read_all(
 
 def runs(path: str | Path) -> list[str]:
     """The names of the runs at a path, each good for `read(path, run=NAME)`."""
-    return [name for name, _ in _found(path, None)]
+    return [name for name, _ in _found(path, None, every=True)]
 
 
 def _interpreted(table: Table, config: str | Path | None, mapping: Mapping[str, str] | None) -> Run:
@@ -70,26 +70,32 @@ def _interpreted(table: Table, config: str | Path | None, mapping: Mapping[str, 
     return interpret(table, mapping or {})
 
 
-def _found(path: str | Path, run: str | None) -> list[tuple[str, Callable[[], Table]]]:
-    """Names of runs and what reads each."""
+def _found(path: str | Path, run: str | None, *, every: bool = False) -> list[tuple[str, Callable[[], Table]]]:
+    """Names of runs and what reads each; a folder's own run stands for it unless every one is wanted."""
     if str(path) == "-" or "://" in str(path):
         from vario.sources.remote import found_at
 
         return found_at(str(path), run)
-    return found_below(Path(path), run)
+    return found_below(Path(path), run, every=every)
 
 
-def found_below(path: Path, run: str | None, shown: str | None = None) -> list[tuple[str, Callable[[], Table]]]:
+def found_below(
+    path: Path, run: str | None, shown: str | None = None, *, every: bool = False
+) -> list[tuple[str, Callable[[], Table]]]:
     """The runs of a local path; with `run`, the one of that name."""
     try:
         places = find(path)
-        if run is not None and any(p.name == run or p.name.rpartition("@")[0] == run for p in places):
-            places = [p for p in places if p.name == run or p.name.rpartition("@")[0] == run]
+        if run is not None and any(run in (p.name, p.name.rpartition("@")[0]) for p in places):
+            places = [p for p in places if run in (p.name, p.name.rpartition("@")[0])]
             run = None
+        elif run is None and not every and any(p.own for p in places):
+            places = [p for p in places if p.own]
         if len(places) > 1:
             return _choose([(p.name, _maker(p, None, shown)) for p in places], path, run)
         tables = load(places[0])
         if len(tables) == 1:
+            if run is not None:
+                raise NothingReadable(f"{path}: no run {run!r} here; there is one, {places[0].name}")
             return [(places[0].name, _maker(places[0], tables[0], shown))]
         named = [(Path(t.path).name if Path(t.path).is_file() else t.path, _maker(places[0], t, shown)) for t in tables]
         return _choose(named, path, run)
@@ -225,7 +231,7 @@ def interpret(table: Table, mapping: Mapping[str, str] | None = None) -> Run:
         logged_steps=_steps_of(meaning.series) if dialect.axes else table.logged_steps(),
         config=MappingProxyType(config),
         declared=dialect.declare(context, meaning.series),
-        knobs=MappingProxyType(dict(dialect.knobs(context))),
+        knobs=MappingProxyType(with_part_sizes(dialect.knobs(context))),
         enable=MappingProxyType(dict(dialect.enable(context))),
         checkpoints=tuple(table.checkpoints),
         # on an axis of its own, the steps at which rows were written mean nothing

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from vario.run import Series
+from vario.run import Event, Series
 from vario.sources.dialects.base import hugging_face_spelling
 from vario.sources.rows import BESIDE, Table
 
@@ -48,6 +48,32 @@ def overlap(ours: Table, theirs: Table) -> bool:
     low, high = max(int(a.min()), int(b.min())), min(int(a.max()), int(b.max()))
     shorter = min(int(a.max()) - int(a.min()), int(b.max()) - int(b.min()))
     return high - low >= 0.5 * shorter
+
+
+def continues(ours: Table, theirs: Table) -> bool:
+    """Whether the other goes on where one ends, with the same metrics: a training that was resumed."""
+    a, b = _named(ours), _named(theirs)
+    shared = a.keys() & b.keys()
+    if len(shared) < 0.5 * min(len(a), len(b)) or not shared:
+        return False
+    first, last = _bounds(ours), _bounds(theirs)
+    return first[1] < last[0] or last[1] < first[0]
+
+
+def _bounds(table: Table) -> tuple[int, int]:
+    steps = table.logged_steps()
+    return (int(steps[0]), int(steps[-1])) if steps.size else (0, 0)
+
+
+def append(ours: Table, theirs: Table) -> None:
+    """Put the rows of a part of the same run beside those that are there."""
+    mine = {hugging_face_spelling(k): k for k in ours.series()}
+    seam = max(_bounds(ours)[0], _bounds(theirs)[0])
+    for key, series in theirs.series().items():
+        ours.put(mine.get(hugging_face_spelling(key), key), series.steps, series.values)
+    ours.events.append(Event("resume", seam, f"the history from step {seam} on is from another file: resumed there"))
+    for name, value in theirs.config.items():
+        ours.config.setdefault(name, value)
 
 
 def take_over(ours: Table, theirs: Table) -> int:

@@ -15,7 +15,7 @@ from vario.errors import Malformed, NothingReadable, SourceError
 from vario.run import Checkpoint
 from vario.sources import event_files
 from vario.sources.folder import CHECKPOINT, MAX_ENTRIES, Found, look, nothing
-from vario.sources.merging import agree, overlap, take_over
+from vario.sources.merging import agree, append, continues, overlap, take_over
 from vario.sources.opening import head_of
 from vario.sources.readers import READERS, console, csv_rows, json_document, jsonl, mlflow_folder, notebook, tensorboard
 from vario.sources.rows import Table
@@ -32,6 +32,8 @@ SAMPLE_KEYS = frozenset(
      "trajectory", "conversation", "question", "answer", "text", "chosen", "rejected", "episode"}
 )  # fmt: skip
 """Keys of rows that are samples or data, and no metrics."""
+FEW_ROWS, SHORT_START = 5, 0.05
+"""A source with fewer rows, or with a smaller share of the longest one's, is an attempt that was given up."""
 RANK: tuple[ModuleType, ...] = (tensorboard, jsonl, json_document, csv_rows, notebook, console)
 """Of two sources with as many points the earlier one serves a metric: printed numbers are rounded."""
 
@@ -51,7 +53,7 @@ class Place:
     checkpoints: list[tuple[int, Path]] = field(default_factory=list)
     files: set[str] = field(default_factory=set)
     warnings: list[str] = field(default_factory=list)
-    made: Table | None = None
+    own: bool = False
 
 
 def reader_of(path: Path) -> tuple[ModuleType, bytes]:
@@ -123,12 +125,13 @@ def _in_folder(path: Path) -> list[Place]:
             place.warnings.append(f"more than {MAX_ENTRIES} files below {path}: the rest was not looked at")
         if found.denied:
             place.warnings.append(f"no permission for {len(found.denied)} folders, the first is {found.denied[0]}")
-    own = [p for p in places if p.path == path and (p.states or p.logs)]
-    if own and len(places) > len(own):
-        others = [p.name for p in places if p not in own]
-        own[0].warnings.append(f"{len(places)} runs lie below {path}; its own was read, not {', '.join(others[:3])}")
-        if own[0].states or not any(p.states for p in places):
-            return own
+    for one in places:
+        one.own = one.path == path and bool(one.states or one.logs)
+    if any(p.own for p in places) and len(places) > 1:
+        others = [p.name for p in places if not p.own]
+        next(p for p in places if p.own).warnings.append(
+            f"{len(places)} runs lie below {path}; its own was read, not {', '.join(others[:3])}"
+        )
     return places
 
 
@@ -212,13 +215,17 @@ def load(place: Place) -> list[Table]:
     apart: list[Table] = []
     for other in tables[1:]:
         same = agree(whole, other)
-        if same or (same is None and overlap(whole, other) and not _is_printed(other, whole)):
+        if same is None and other.kind == whole.kind and continues(whole, other):
+            append(whole, other)
+            whole.warnings.append(f"{_short(other.path, place.path)} holds a part of the same run")
+        elif same or (same is None and overlap(whole, other) and not _is_printed(other, whole)):
             if taken := take_over(whole, other):
                 whole.warnings.append(f"{taken} metrics were taken from {_short(other.path, place.path)}")
-        elif same is False and other.rows >= max(5, whole.rows // 4) and other.kind == whole.kind:
+        elif same is False and other.kind == whole.kind and other.rows >= max(FEW_ROWS, SHORT_START * whole.rows):
             apart.append(other)
-        elif same is False:
-            whole.warnings.append(f"{_short(other.path, place.path)} tells of something else, and was left out")
+        else:
+            what = "another run" if same is False else "something else"
+            whole.warnings.append(f"{_short(other.path, place.path)} tells of {what}, and was left out")
     for failure in failures:
         whole.warnings.append(str(failure))
     if apart and place.states:

@@ -12,13 +12,16 @@ import numpy as np
 from vario.run import Checkpoint, Event, Floats, Ints, Series
 
 STEP_KEYS = (
-    "step", "training_step", "global_step", "train/global_step", "_step", "global_step/max_steps", "current_steps",
+    "step", "training_step", "global_step", "train/global_step", "eval/global_step", "_step", "global_step/max_steps", "current_steps",
     "trainer/global_step", "iteration", "iter", "Step", "update", "timestep",
 )  # fmt: skip
 """Keys that can hold a row's step, most trusted first."""
 EVALUATION = ("eval_", "eval/", "val-core/", "val-aux/", "val/", "validation/", "test/", "eval-rollout/")
 """Rows that hold nothing but such keys are evaluations, and count no training step."""
-BESIDE = (*STEP_KEYS, "epoch", "_timestamp", "_runtime", "timestamp", "time")
+BESIDE = (
+    *STEP_KEYS, "epoch", "_timestamp", "_runtime", "timestamp", "time", "recorded_at", "memory(GiB)",
+    "train_speed(iter/s)", "train_speed(s/it)", "elapsed_time", "remaining_time", "percentage", "total_steps",
+)  # fmt: skip
 """Keys that stand in rows of every kind."""
 WAITING_ROWS = 2048
 """Rows kept as lists before they become columns: enough to spread the cost, few enough to stay small."""
@@ -113,6 +116,7 @@ class Table:
     _blocks: dict[str, list[Block]] = field(default_factory=dict)
     _waiting: dict[tuple[str, ...], _Waiting] = field(default_factory=dict)
     _waiting_rows: int = 0
+    _unplaced: list[dict[str, object]] = field(default_factory=list)
     _train: list[Ints] = field(default_factory=list)
     _last: int | None = None
     _repeats: int = 0
@@ -140,6 +144,8 @@ class Table:
             return bool(flat) and tuple(flat) != keys and self.add(flat, step=step)
         had_step = step is not None
         if step is None:
+            if any(row[key] is None for key in waiting.step_keys):
+                return self._without_step(row)
             if self.rows and not self.index_steps:
                 return False  # the others have a step: a place in between cannot be guessed
             step = self.rows + 1
@@ -156,6 +162,25 @@ class Table:
         if self._waiting_rows >= WAITING_ROWS:
             self.flush()
         return True
+
+    def _without_step(self, row: Mapping[str, object]) -> bool:
+        """A row whose step is null: a gauge beside the training, unless no row has a step."""
+        if self.rows and not self.index_steps:
+            return False
+        if len(self._unplaced) >= WAITING_ROWS:
+            self.ignored += 1
+            return True
+        self._unplaced.append(dict(row))
+        return True
+
+    def _place_rest(self) -> None:
+        """Rows with a null step count by their order where no other row has a step, and else not at all."""
+        rows, self._unplaced = self._unplaced, []
+        if self.rows and not self.index_steps:
+            self.ignored += len(rows)
+            return
+        for row in rows:
+            self.add({k: v for k, v in row.items() if k not in STEP_KEYS or v is not None})
 
     @staticmethod
     def _has_number(row: Mapping[str, object]) -> bool:
@@ -200,6 +225,8 @@ class Table:
 
     def flush(self) -> None:
         """Turn the rows that wait into columns, and note where the step goes back."""
+        if self._unplaced:
+            self._place_rest()
         orders: list[Ints] = []
         steps: list[Ints] = []
         for waiting in self._waiting.values():

@@ -188,6 +188,7 @@ def is_nested(raw: Mapping[str, object]) -> bool:
 
 SECTIONS = frozenset(
     {"actor_rollout_ref", "algorithm", "trainer", "data", "critic", "actor", "rollout", "gconfig", "train_dataset",
-     "policy", "grpo", "loss_fn", "generator", "environment", "orchestrator", "model", "optim", "cluster", "logger"}
+     "policy", "grpo", "loss_fn", "generator", "environment", "orchestrator", "model", "optim", "cluster", "logger",
+     "method", "train", "tokenizer", "optimizer", "scheduler"}
 )  # fmt: skip
 """Sections of verl, AReaL, NeMo-RL, SkyRL, prime-rl and their forks."""

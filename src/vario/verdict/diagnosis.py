@@ -238,7 +238,7 @@ def _change(turn: Turn, run: Run) -> Change | None:
                     return None  # it is at zero already: nothing to lower
                 suggested = {"kl-coef": 0.001, "entropy-bonus": 0.001}.get(turn.knob)
             else:
-                value = current * turn.factor
+                value = current / turn.factor if knob is not None and knob.inverse else current * turn.factor
                 suggested = max(1, round(value)) if isinstance(current, int) else float(f"{value:.2g}")
                 if suggested == current:
                     return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from vario.run import Declared, Floats, KnobSetting, Series, Setting
 
@@ -157,6 +157,17 @@ def knobs_from(context: Context, table: Mapping[str, tuple[str, Setting]]) -> di
     return {
         knob: KnobSetting(knob, key, context.config.get(key, default), is_default=key not in context.config)
         for knob, (key, default) in table.items()
+    }
+
+
+PART_SIZE = re.compile(r"(^|[._])batch_size$")
+
+
+def with_part_sizes(knobs: Mapping[str, KnobSetting]) -> dict[str, KnobSetting]:
+    """Mark where `minibatches` is set by the size of each: fewer of them means a larger size."""
+    return {
+        name: replace(knob, inverse=True) if name == "minibatches" and PART_SIZE.search(knob.key) else knob
+        for name, knob in knobs.items()
     }
 
 

@@ -22,6 +22,8 @@ GROUP_ESTIMATORS = ("grpo", "gspo", "cispo", "reinforce_plus_plus_baseline")
 OTHER_ESTIMATORS = ("ppo", "reinforce_plus_plus", "on_policy_distillation")
 FLAGS = ("rollout_batch_size", "n_samples_per_prompt", "advantage_estimator", "eps_clip", "use_rollout_logprobs")
 """Arguments of the command line; three of them together are slime's."""
+OPENRLHF_FLAGS = frozenset({"init_kl_coef", "actor_learning_rate", "pretrain"})
+"""Arguments of OpenRLHF up to 0.9, which shares three of the above."""
 
 
 def recognises(keys: frozenset[str], config: Mapping[str, Setting]) -> bool:
@@ -33,7 +35,8 @@ def recognises(keys: frozenset[str], config: Mapping[str, Setting]) -> bool:
         {"train/pg_loss", "train/train_rollout_logprob_abs_diff"},
         {"rollout/truncated_ratio", "rollout/repetition_frac"},
     )
-    return any(d <= keys for d in decisive) or sum(flag in config for flag in FLAGS) >= 3
+    flagged = sum(flag in config for flag in FLAGS) >= 3 and not OPENRLHF_FLAGS & config.keys()
+    return any(d <= keys for d in decisive) or flagged
 
 
 def algorithm(keys: frozenset[str], config: Mapping[str, Setting]) -> str:
