@@ -14,7 +14,7 @@ from vario.errors import ConfigError, NothingReadable, SeveralRuns, SourceError
 from vario.run import Ints, Run, Series, Setting
 from vario.sources.dialects import DIALECTS
 from vario.sources.dialects.base import NEWEST, OLDEST, Context, Dialect, Version, give_meaning, with_part_sizes
-from vario.sources.places import Place, checkpoints_of, find, load
+from vario.sources.places import Place, checkpoints_of, find, load, together
 from vario.sources.rows import Table
 from vario.sources.settings import is_trainer_config, read_config, settle
 
@@ -88,16 +88,18 @@ def found_below(
         if run is not None and any(run in (p.name, p.name.rpartition("@")[0]) for p in places):
             places = [p for p in places if run in (p.name, p.name.rpartition("@")[0])]
             run = None
-        elif run is None and not every and any(p.own for p in places):
-            places = [p for p in places if p.own]
-        if len(places) > 1:
-            return _choose([(p.name, _maker(p, None, shown)) for p in places], path, run)
-        tables = load(places[0])
+        groups = together(places)
+        if run is None and not every and any(p.own for p, _ in groups):
+            groups = [g for g in groups if g[0].own]
+        if len(groups) > 1:
+            return _choose([(p.name, _maker(p, t[0] if len(t) == 1 else None, shown)) for p, t in groups], path, run)
+        place, tables = groups[0]
+        tables = tables or load(place)
         if len(tables) == 1:
             if run is not None:
-                raise NothingReadable(f"{path}: no run {run!r} here; there is one, {places[0].name}")
-            return [(places[0].name, _maker(places[0], tables[0], shown))]
-        named = [(Path(t.path).name if Path(t.path).is_file() else t.path, _maker(places[0], t, shown)) for t in tables]
+                raise NothingReadable(f"{path}: no run {run!r} here; there is one, {place.name}")
+            return [(place.name, _maker(place, tables[0], shown))]
+        named = [(Path(t.path).name if Path(t.path).is_file() else t.path, _maker(place, t, shown)) for t in tables]
         return _choose(named, path, run)
     except OSError as error:
         raise NothingReadable(

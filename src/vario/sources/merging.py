@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from enum import Enum
+
 import numpy as np
 
 from vario.run import Event, Series
@@ -91,3 +93,28 @@ def take_over(ours: Table, theirs: Table) -> int:
     for key, value in theirs.config.items():
         ours.config.setdefault(key, value)
     return taken
+
+
+class Told(Enum):
+    """What another source turned out to tell of."""
+
+    SAME = "the same run"
+    ANOTHER = "another run"
+    ELSE = "something else"
+
+
+def join(whole: Table, other: Table, name: str) -> Told:
+    """Take over what another source adds to a run, if it is the same run's, and say so."""
+    same = agree(whole, other)
+    if same is None and other.kind == whole.kind and continues(whole, other):
+        append(whole, other)
+        whole.warnings.append(f"{name} holds a part of the same run")
+        return Told.SAME
+    printed = other.kind == "console" and whole.kind != "console"  # with nothing in common: another program's output
+    if same or (same is None and overlap(whole, other) and not printed):
+        if taken := take_over(whole, other):
+            whole.warnings.append(
+                f"taken from {name}, which alone or more often holds them: {taken} {'metric' if taken == 1 else 'metrics'}"
+            )
+        return Told.SAME
+    return Told.ANOTHER if same is False else Told.ELSE

@@ -15,7 +15,7 @@ from vario.errors import Malformed, NothingReadable, SourceError
 from vario.run import Checkpoint
 from vario.sources import event_files
 from vario.sources.folder import CHECKPOINT, MAX_ENTRIES, Found, look, nothing
-from vario.sources.merging import agree, append, continues, overlap, take_over
+from vario.sources.merging import Told, agree, join
 from vario.sources.opening import head_of
 from vario.sources.readers import READERS, console, csv_rows, json_document, jsonl, mlflow_folder, notebook, tensorboard
 from vario.sources.rows import Table
@@ -34,6 +34,8 @@ SAMPLE_KEYS = frozenset(
 """Keys of rows that are samples or data, and no metrics."""
 FEW_ROWS, SHORT_START = 5, 0.05
 """A source with fewer rows, or with a smaller share of the longest one's, is an attempt that was given up."""
+MAX_TOGETHER = 12
+"""So many places are read to see whether they tell of one run."""
 RANK: tuple[ModuleType, ...] = (tensorboard, jsonl, json_document, csv_rows, notebook, console)
 """Of two sources with as many points the earlier one serves a metric: printed numbers are rounded."""
 
@@ -214,18 +216,11 @@ def load(place: Place) -> list[Table]:
     whole = tables[0]
     apart: list[Table] = []
     for other in tables[1:]:
-        same = agree(whole, other)
-        if same is None and other.kind == whole.kind and continues(whole, other):
-            append(whole, other)
-            whole.warnings.append(f"{_short(other.path, place.path)} holds a part of the same run")
-        elif same or (same is None and overlap(whole, other) and not _is_printed(other, whole)):
-            if taken := take_over(whole, other):
-                whole.warnings.append(f"{taken} metrics were taken from {_short(other.path, place.path)}")
-        elif same is False and other.kind == whole.kind and other.rows >= max(FEW_ROWS, SHORT_START * whole.rows):
+        told = join(whole, other, _short(other.path, place.path))
+        if told is Told.ANOTHER and other.kind == whole.kind and other.rows >= max(FEW_ROWS, SHORT_START * whole.rows):
             apart.append(other)
-        else:
-            what = "another run" if same is False else "something else"
-            whole.warnings.append(f"{_short(other.path, place.path)} tells of {what}, and was left out")
+        elif told is not Told.SAME:
+            whole.warnings.append(f"{_short(other.path, place.path)} tells of {told.value}, and was left out")
     for failure in failures:
         whole.warnings.append(str(failure))
     if apart and place.states:
@@ -234,9 +229,39 @@ def load(place: Place) -> list[Table]:
     return [whole, *apart]
 
 
-def _is_printed(other: Table, whole: Table) -> bool:
-    """A console log with nothing in common is some other program's output."""
-    return other.kind == "console" and whole.kind != "console"
+def together(places: list[Place]) -> list[tuple[Place, list[Table]]]:
+    """Places whose sources agree are one run, wherever a tracker keeps its files; the others stay apart.
+
+    Two runs of one tracker are two runs, however alike: a seed that was used twice gives the same numbers.
+    Only a few places are read for it: a folder with many runs is a list of runs.
+    """
+    if not 1 < len(places) <= MAX_TOGETHER:
+        return [(place, []) for place in places]
+    groups: list[tuple[Place, list[Table]]] = []
+    kinds: list[set[str]] = []
+    for place in sorted(places, key=lambda p: not p.states):
+        try:
+            tables = load(place)
+        except SourceError as error:
+            if groups:
+                groups[0][0].warnings.append(str(error))
+            continue
+        if len(tables) == 1:
+            home = next(
+                (
+                    i
+                    for i, (_, t) in enumerate(groups)
+                    if tables[0].kind not in kinds[i] and len(t) == 1 and agree(t[0], tables[0])
+                ),
+                None,
+            )
+            if home is not None:
+                join(groups[home][1][0], tables[0], place.path.name or place.name)
+                kinds[home].add(tables[0].kind)
+                continue
+        groups.append((place, tables))
+        kinds.append({t.kind for t in tables})
+    return sorted(groups, key=lambda g: places.index(g[0])) if groups else [(place, []) for place in places]
 
 
 def _short(path: str, base: Path) -> str:
