@@ -31,7 +31,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from shared import labels_of, share, shared_folder, table, vocabulary_of
+from shared import labels_of, raw_log, share, shared_folder, table, vocabulary_of
 
 RANK = {"info": 0, "warning": 1, "critical": 2}
 LEVELS = ("low", "medium", "high")
@@ -256,6 +256,8 @@ class CorpusRow:
     whole_right: bool | None
     healthy_alarms: list[str]
     labelled_healthy: bool
+    framework: str = ""
+    framework_right: bool = False
 
 
 def score_corpus(labels: dict[str, dict], vocabulary: dict, documents: dict[str, dict]) -> list[CorpusRow]:
@@ -293,9 +295,16 @@ def score_corpus(labels: dict[str, dict], vocabulary: dict, documents: dict[str,
                 if error is None and "healthy" in label["findings"]
                 else [],
                 "healthy" in label["findings"],
+                document.get("run", {}).get("framework", ""),
+                document.get("run", {}).get("framework") in frameworks_of(label["framework"], vocabulary),
             )
         )
     return rows
+
+
+def frameworks_of(labelled: str, vocabulary: dict) -> list[str]:
+    """The names that a labelled framework may be read as."""
+    return vocabulary["framework"].get(labelled, ["generic"])
 
 
 def _line(rows: list[CorpusRow], which: str) -> str:
@@ -336,6 +345,9 @@ def print_corpus(rows: list[CorpusRow], details: bool) -> None:
                 )
             )
     print(table(lines, ("right", "where the metrics are read", "over all", "mean over repositories")))
+    print("\nframework recognised:", share(sum(r.framework_right for r in rows), len(rows)))
+    wrong = [f"{r.run} ({r.framework or 'not read'})" for r in rows if not r.framework_right]
+    print("as another one:", ", ".join(wrong) or "none")
     print("\ncalibration (where the metrics are read): high should be right 90 %, medium 70 %")
     print(
         table(
@@ -437,7 +449,7 @@ def main() -> int:
     if not corpus:
         print(f"no corpus: {arguments.corpus} holds no */label.json (set VARIO_SHARED or --corpus)")
     else:
-        documents = diagnose_all({r: arguments.corpus / r / "norm.jsonl" for r in corpus})
+        documents = diagnose_all({r: raw_log(arguments.corpus / r) for r in corpus})
         rows = score_corpus(corpus, vocabulary_of(arguments.corpus), documents)
         if arguments.per_run:
             _per_run(documents)

@@ -28,6 +28,11 @@ def vocabulary_of(runs: Path) -> dict[str, dict]:
     return json.loads((runs.parent / "vocabulary.json").read_text("utf-8"))
 
 
+def raw_log(run: Path) -> Path:
+    """The log of a labelled run as its owner has it."""
+    return next(p for p in sorted((run / "raw").iterdir()) if p.is_file())
+
+
 def wilson(right: int, n: int, z: float = 1.96) -> tuple[float, float]:
     """Wilson's 95 % interval of a share."""
     if n == 0:

@@ -16,7 +16,8 @@ sys.path.insert(0, str(ROOT / "src"))
 
 import numpy as np  # noqa: E402
 
-from vario.catalogue import METRICS  # noqa: E402
+import vario  # noqa: E402
+from vario.catalogue import METRICS, lookup  # noqa: E402
 from vario.errors import NotReadable  # noqa: E402
 from vario.instruments import History, Look, Reading  # noqa: E402
 from vario.rules import Rule  # noqa: E402
@@ -61,7 +62,16 @@ TRAINERS: dict[str, tuple[str, ...]] = {
     "verl": ("grpo", "ppo"),
 }
 """The trainers of a framework that most people use: overviews show these, its own page all. Others: GRPO."""
-PPO_KEY = re.compile(r"(ppo|objective|policy|val|tokens|env|time/ppo)/.*|loss/(policy|value)_avg")
+LOGS = Path("tests/sources/logs")
+GOLDEN = Path("tests/golden")
+REAL, RECORDED, SYNTHETIC = "real run", "recorded by the library", "synthetic"
+ORIGINS = {
+    REAL: "a training with the framework itself, recorded for this project",
+    RECORDED: "written by the framework's own logging code, with made-up numbers",
+    SYNTHETIC: "written from the documented or published format, not by the framework",
+}
+"""Where a log of the tests comes from, the best first."""
+PPO_KEY = re.compile(r"(ppo|objective|policy|val|tokens)/.*|loss/(policy|value)_avg")
 """Keys that, in TRL, only the PPO family of trainers logs; the alias table asks no algorithm for them."""
 
 
@@ -139,7 +149,22 @@ class Column:
 
     def metrics(self, *, settled: bool) -> frozenset[str]:
         """Metrics that can be fed; `settled` leaves out those that hang on version or configuration."""
-        return frozenset(a.metric for a in self.aliases if not settled or a.when is None)
+        found = {a.metric for a in self.aliases if not settled or a.when is None}
+        if not settled:
+            found |= {canonical(m) for log in self._logs() for m in log.run.series}
+            if "eval/set/*/mean" in found:
+                found.add("eval/score/mean")  # it is, where there is one held-out set
+        return frozenset(found)
+
+    def _logs(self) -> list[Log]:
+        """Logs that show what is made of several keys; real runs are left out, to check this by."""
+        mine = [log for log in logs_of(self.dialect) if log.origin != REAL and log.run.framework == self.dialect.name]
+        return [log for log in mine if self.algorithm in ("", log.run.algorithm)]
+
+
+def canonical(metric: str) -> str:
+    """The catalogue's name of a metric, whose own name may be that of a reward function."""
+    return lookup(metric).name
 
 
 def columns(dialects: Iterable[Dialect] = DIALECTS) -> tuple[Column, ...]:
@@ -178,6 +203,44 @@ def defaults(dialect: Dialect, trainers: Iterable[str]) -> dict[str, dict[tuple[
 def knobs_of(dialect: Dialect, trainer: str) -> Mapping[str, KnobSetting]:
     """The framework's keys for one trainer, with their defaults."""
     return dialect.knobs(nothing_known(trainer))
+
+
+# logs that the tests read
+
+
+@dataclass(frozen=True)
+class Log:
+    """A log that the tests read, and what vario makes of it."""
+
+    path: Path
+    framework: str
+    origin: str
+    run: Run
+
+
+def _origin(path: Path) -> str:
+    return SYNTHETIC if "synthetic" in path.name else RECORDED
+
+
+@cache
+def logs() -> tuple[Log, ...]:
+    """Every log of the tests that stands for a framework."""
+    found = []
+    for path in sorted((ROOT / LOGS).glob("*")):
+        # the longest name counts: `trl-` is no part of `trlx-`, and `verl-agent-` no log of verl
+        names = [d.name for d in DIALECTS if path.name.startswith((f"{d.name}-", f"{d.name}."))]
+        if names and not path.name.startswith("."):
+            found.append(Log(path.relative_to(ROOT), max(names, key=len), _origin(path), vario.read(path)))
+    for label in sorted((ROOT / GOLDEN).glob("*/label.json")):
+        run = vario.read(label.parent)
+        found.append(Log(label.parent.relative_to(ROOT), run.framework, REAL, run))
+    return tuple(found)
+
+
+def logs_of(dialect: Dialect) -> tuple[Log, ...]:
+    """The logs that stand for a framework, real ones first."""
+    mine = [log for log in logs() if log.framework == dialect.name]
+    return tuple(sorted(mine, key=lambda log: list(ORIGINS).index(log.origin)))
 
 
 # what a rule needs

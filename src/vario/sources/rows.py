@@ -92,6 +92,10 @@ def kind_of(keys: Iterable[str]) -> str:
     return "eval" if all(k.startswith(EVALUATION) for k in keys if k not in BESIDE) else "train"
 
 
+def _summarises(key: str) -> bool:
+    return key in BESIDE or key.startswith(("train_", "total_"))
+
+
 @dataclass(slots=True)
 class Table:
     """Columns under construction. `add` takes one row, `put` a column; `series` sorts and settles repeats.
@@ -139,6 +143,9 @@ class Table:
                     step := value if type(value) is int and -MAX_STEP < value < MAX_STEP else step_number(value)
                 ) is not None:
                     break
+        if waiting.kind == "summary" and not all(map(_summarises, keys)):
+            # what is left in the trainer's averages goes out with the summary: it is no step's own row
+            return self.add({k: v for k, v in row.items() if _summarises(k)}, step=step)
         if waiting.nested:
             flat = dict(self._flat(row, "", 0))
             return bool(flat) and tuple(flat) != keys and self.add(flat, step=step)
