@@ -56,7 +56,10 @@ STEP_UNITS = {
 
 def _functions_in(function: object) -> Iterator[FunctionType]:
     """The function, and those that it was closed over: a condition asked in another framework's words."""
-    if isinstance(function, FunctionType):
+    if isinstance(function, tuple | list):
+        for one in function:
+            yield from _functions_in(one)
+    elif isinstance(function, FunctionType):
         yield function
         for cell in function.__closure__ or ():
             yield from _functions_in(cell.cell_contents)
@@ -134,6 +137,8 @@ def condition_of(when: Callable[..., object]) -> str:
             name, question = function.__name__.strip("_").replace("_", " "), _single_question(function)
     if not said and (name and not any(reasons(f) for f in _functions_in(when))):
         said = [f"Where it is so: {name}" + (f" (`{question}`)." if question and not quoted else ".")]
+    if not said and not quoted:
+        said = [f"Where it is so: {when.__qualname__.split('.')[0].strip('_').replace('_', ' ')}."]
     return " ".join([*dict.fromkeys(said), *(f"“{q}”." for q in dict.fromkeys(quoted))])
 
 
@@ -166,7 +171,10 @@ def framework_page(dialect: Dialect) -> str:
     lines = [MADE, "", f"# {title_of(dialect)}", "", *paragraphs(module_of(dialect).__doc__ or "")]
     base = base_of(dialect)
     if base is not None:
-        lines += ["", f"It is built on [{title_of(base)}]({base.name}.md): keys and conditions of that page hold here too,"]
+        lines += [
+            "",
+            f"It is built on [{title_of(base)}]({base.name}.md): keys and conditions of that page hold here too,",
+        ]
         lines += ["where this page says nothing else."]
     lines += ["", f"In a diagnosis it is called `{dialect.name}`. It is recognised by: {_doc(dialect.recognises)}"]
     sections = (_steps, _keys, _made_of_several, _no_metric, _knobs, _missing, _rules, _logs)
@@ -222,19 +230,27 @@ def _note(alias: Alias) -> str:
     return "; ".join(said)
 
 
-def meanings(dialect: Dialect) -> dict[_Meaning, list[str]]:
-    """Each thing that keys mean, with the keys as people read them, first come first."""
-    found: dict[_Meaning, list[str]] = {}
+def meanings(dialect: Dialect) -> list[tuple[_Meaning, list[str]]]:
+    """Each thing that keys mean, with the keys as people read them; by family, else in the order in which they count."""
+    rows: list[tuple[_Meaning, list[str]]] = []
+    last: dict[str, int] = {}
     for alias in dialect.aliases:
         condition = condition_of(alias.when) if alias.when is not None else ""
-        keys = found.setdefault(_Meaning(alias.metric, alias.algorithms, condition, _note(alias)), [])
-        keys += [k for k in in_words(alias.key) if k not in keys]
-    return found
+        meaning = _Meaning(alias.metric, alias.algorithms, condition, _note(alias))
+        words = in_words(alias.key)
+        # keys stand in one row only where nothing that counts before them comes between
+        row = last.get(alias.metric)
+        if row is None or rows[row][0] != meaning or any(set(words) & set(keys) for _, keys in rows[row + 1 :]):
+            row = last[alias.metric] = len(rows)
+            rows.append((meaning, []))
+        rows[row][1].extend(word for word in words if word not in rows[row][1])
+    families = list(dict.fromkeys(m.family for m in METRICS.values()))
+    return sorted(rows, key=lambda row: families.index(lookup(row[0].metric).family))
 
 
 def _keys(dialect: Dialect) -> Iterator[str]:
     every, found = algorithms_of(dialect), meanings(dialect)
-    conditions = {c: i for i, c in enumerate(dict.fromkeys(m.condition for m in found if m.condition), 1)}
+    conditions = {c: i for i, c in enumerate(dict.fromkeys(m.condition for m, _ in found if m.condition), 1)}
     yield from (
         "",
         "## What each key means",
@@ -246,9 +262,8 @@ def _keys(dialect: Dialect) -> Iterator[str]:
     )
     if dialect.spell is not str:
         yield from ("", f"Keys are compared in one spelling, and stand here so. {_doc(dialect.spell)}")
-    families = list(dict.fromkeys(m.family for m in METRICS.values()))
     rows = []
-    for meaning, keys in sorted(found.items(), key=lambda item: families.index(lookup(item[0].metric).family)):
+    for meaning, keys in found:
         metric = lookup(meaning.metric)
         only = _only(meaning.algorithms, every) if meaning.algorithms else ""
         mark = str(conditions[meaning.condition]) if meaning.condition else ""
@@ -256,7 +271,7 @@ def _keys(dialect: Dialect) -> Iterator[str]:
     yield ""
     yield from without_empty(("key", "metric", "unit", "what it is", "only for", "if", "note"), rows, 4)
     if conditions:
-        yield from ("", "Conditions:", "")
+        yield from ("", "Conditions; in quotes, what is said where the key is left unread:", "")
         yield from (f"{i}. {text}" for text, i in conditions.items())
 
 
@@ -264,10 +279,11 @@ def _made_of_several(dialect: Dialect) -> Iterator[str]:
     if dialect.derive is Dialect.__dataclass_fields__["derive"].default:
         return
     yield from ("", "## Made of several keys", "", _doc(dialect.derive))
-    single = {canonical(a.metric) for a in dialect.aliases if a.when is None}
+    # the score on the only held-out set is made of that set, whatever the framework
+    known = {canonical(a.metric) for a in dialect.aliases} | {"eval/score/mean"}
     mine = [log for log in logs_of(dialect) if log.run.framework == dialect.name]
-    made = {canonical(m) for log in mine for m in log.run.series} - single
-    several = [m for m in METRICS if m in made and not any(canonical(a.metric) == m for a in dialect.aliases)]
+    made = {canonical(m) for log in mine for m in log.run.series} - known
+    several = [m for m in METRICS if m in made]
     if several:
         yield f"The logs below show so: {code(several)}."
 
@@ -344,7 +360,9 @@ def _lacking(rule: Rule, column: Column) -> str:
     """What would have to be logged for a rule: the shortest way for each instrument that cannot be read."""
     logged = column.metrics(settled=False)
     lacking = [k for k in instruments(rule, optional=False) if not readable(k, logged, 1.0)]
-    ways = [min((set(names) - logged for names in needs(k) if set(names) - logged), key=len, default=()) for k in lacking]
+    ways = [
+        min((set(names) - logged for names in needs(k) if set(names) - logged), key=len, default=()) for k in lacking
+    ]
     return code(m for m in METRICS if any(m in way for way in ways))
 
 
@@ -366,13 +384,13 @@ def _logs(dialect: Dialect) -> Iterator[str]:
         for log in mine
     )
     yield from table(("log", "origin", "algorithm", "version told from it", "steps", "metrics"), rows)
-    strangers = [log for log in mine if log.run.framework != dialect.name]
+    strangers = [log.path.name for log in mine if log.run.framework != dialect.name]
     if strangers:
         yield from (
             "",
-            f"{code(log.path.name for log in strangers)}: without the settings beside it, it cannot be told from another",
-            "framework's; the tests give them.",
+            "These are told from another framework's only by the settings beside them, which the tests give:",
         )
+        yield f"{code(strangers)}."
 
 
 # the list
@@ -419,4 +437,3 @@ def framework_pages() -> dict[Path, str]:
     made = {Path("docs/frameworks") / f"{d.name}.md": framework_page(d) for d in DIALECTS}
     made[Path("docs/frameworks/index.md")] = frameworks_index()
     return made
-

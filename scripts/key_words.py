@@ -8,7 +8,7 @@ itself is shown, which is never wrong.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 ANY, NUMBER = "\1", "\0"
 """Stand-ins until the whole key is written: a key may hold a star or a capital N of its own."""
@@ -27,6 +27,8 @@ class _Reader:
     text: str
     shown: bool
     at: int = 0
+    groups: list[str] = field(default_factory=list)
+    """What each capturing group became, in the order in which they open: another place may name it again."""
 
     def alternatives(self) -> list[str]:
         """The words between bars, up to the end or the closing bracket of a group."""
@@ -54,7 +56,7 @@ class _Reader:
             raise _NotUnderstood
         if mark == "?":
             return f"[{one}]" if self.shown else ""
-        if one not in (ANY, NUMBER) and self.shown:
+        if one != NUMBER and self.shown:
             return ANY
         return one
 
@@ -74,6 +76,8 @@ class _Reader:
                 return NUMBER if self.shown else "1"
             if letter == "w":
                 return ANY if self.shown else "w"
+            if letter.isdigit() and 0 < int(letter) <= len(self.groups):
+                return self.groups[int(letter) - 1]
             if letter.isalnum():
                 raise _NotUnderstood
             return letter
@@ -91,6 +95,8 @@ class _Reader:
         inside = members[1:-1]
         if not self.shown:
             return "x" if re.fullmatch(members, "x") else "A" if re.fullmatch(members, "A") else inside[-1]
+        if inside in ("A-Z", "a-z"):
+            return f"{{{inside}}}"
         if inside.startswith("^") or "-" in inside or "\\" in inside:
             return ANY
         return f"{{{', '.join(inside)}}}"
@@ -101,10 +107,20 @@ class _Reader:
         if opening == "(" and self.text.startswith("(?", self.at):
             raise _NotUnderstood
         self.at += len(opening)
+        place = len(self.groups)
+        if opening in ("(", "(?P<part>"):
+            self.groups.append("")
         found = self.alternatives()
         if self.text[self.at : self.at + 1] != ")":
             raise _NotUnderstood
         self.at += 1
+        one = self.one_word(opening, found)
+        if opening in ("(", "(?P<part>"):
+            self.groups[place] = one
+        return one
+
+    def one_word(self, opening: str, found: list[str]) -> str:
+        """The alternatives of a group as one word."""
         if opening in _ASSERTIONS:
             return ""
         if not self.shown:

@@ -255,13 +255,6 @@ def enable(context: Context) -> Mapping[str, str]:
 DIALECT = Dialect("@NAME@", recognises, algorithm, ALIASES, IGNORED, knobs=knobs, enable=enable)
 '''
 
-ORIGIN = """\
-# TODO: replace sample.jsonl with a real log of 50 steps or more and say here where it is from.
-origin = "made up by the scaffold"
-version = ""
-licence = ""
-"""
-
 
 class Refused(Exception):
     """The request cannot be met; nothing was written."""
@@ -431,7 +424,7 @@ def new_reader(name: str) -> dict[Path, str]:
 
 
 def new_dialect(name: str) -> dict[Path, str]:
-    """A dialect's file, a sample with its origin and its line in the table."""
+    """A dialect's file, a log and its line in the table."""
     module = name.replace("-", "_")
     table = SOURCE / "sources" / "dialects" / "__init__.py"
     text = into_from(table.read_text(encoding="utf-8"), "vario.sources.dialects", module)
@@ -444,8 +437,7 @@ def new_dialect(name: str) -> dict[Path, str]:
 
     return {
         SOURCE / "sources" / "dialects" / f"{module}.py": _fill(DIALECT, NAME=name),
-        ROOT / "tests" / "dialects" / name / "sample.jsonl": rows,
-        ROOT / "tests" / "dialects" / name / "origin.toml": ORIGIN,
+        ROOT / "tests" / "sources" / "logs" / f"{name}-synthetic.jsonl": rows,
         table: into_table(text, "DIALECTS", f"{module}.DIALECT", before_generic),
     }
 
@@ -453,8 +445,10 @@ def new_dialect(name: str) -> dict[Path, str]:
 NEXT = {
     "rule": "Write the look-alike's case first, then the rule, then its page; `vario rule NAME` prints it.",
     "instrument": "Let a rule ask for it by type; what it computes needs a slow, obvious version in the tests.",
-    "reader": "Replace the sample with a real file, and add a truncated, an empty and a half-written one.",
-    "dialect": "Replace the sample with a real log; `vario metrics PATH` shows which keys are not mapped yet.",
+    "reader": "Replace the sample with a real file, add a truncated, an empty and a half-written one, and give it a line in "
+    "docs/reading-runs.md.",
+    "dialect": "Replace the log with one that the framework wrote, without `synthetic` in its name; `vario metrics PATH` shows "
+    "which keys are not mapped yet. Give it a name in TITLES of scripts/page_parts.py, and a line in README.md.",
 }
 
 

@@ -83,9 +83,16 @@ def title_of(dialect: Dialect) -> str:
     return TITLES.get(dialect.name, dialect.name)
 
 
+def by_title(dialect: Dialect) -> str:
+    """In the order of the alphabet, whatever the capitals."""
+    return title_of(dialect).lower()
+
+
 def spoken(algorithm: str) -> str:
     """An algorithm as a heading says it: `async-grpo` is async GRPO."""
-    return re.sub(r"\b(grpo|rloo|dpo|ppo|kto|orpo|cpo|tpo|xpo|sft|gkd)\b", lambda m: m[1].upper(), algorithm.replace("-", " "))
+    return re.sub(
+        r"\b(grpo|rloo|dpo|ppo|kto|orpo|cpo|tpo|xpo|sft|gkd)\b", lambda m: m[1].upper(), algorithm.replace("-", " ")
+    )
 
 
 def module_of(dialect: Dialect) -> ModuleType:

@@ -1,39 +1,59 @@
 #!/usr/bin/env python
 """Write the reference pages from the source, or check that they are what the source says.
 
-    python scripts/pages.py write     # docs/rules/, docs/metrics.md, docs/knobs.md, docs/rule-by-framework.md
+    python scripts/pages.py write     # docs/rules/, docs/frameworks/, docs/metrics.md, docs/knobs.md,
+                                      # docs/formats.md, docs/rule-by-framework.md
     python scripts/pages.py check     # exit 1, with a summary, where a page differs
 
-Nothing here is a second copy of a fact: pages of rules are their docstrings, the knobs' keys come
-from the dialects, and what a rule needs is found by asking its instruments with metrics taken away.
+Nothing here is a second copy of a fact: pages of rules are their docstrings; what keys and knobs mean comes
+from the dialects, what formats are from the readers; what a rule needs is found by asking its instruments with
+metrics taken away; and what stands behind a framework is counted among the logs that the tests read.
 """
 
 from __future__ import annotations
 
 import argparse
 import difflib
-import itertools
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import MappingProxyType
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "src"))
+sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-import numpy as np  # noqa: E402
+from format_page import formats_page
+from framework_pages import framework_pages
+from key_words import in_words
+from page_parts import (
+    MADE,
+    ROOT,
+    Column,
+    alternatives,
+    asked,
+    by_title,
+    code,
+    columns,
+    default_in_words,
+    defaults,
+    fed,
+    heads,
+    instruments,
+    kin,
+    knobs_of,
+    needs,
+    spoken,
+    table,
+    title_of,
+    trainers_of,
+    without_empty,
+)
 
-from vario.catalogue import KNOBS, METRICS  # noqa: E402
-from vario.errors import NotReadable  # noqa: E402
-from vario.instruments import History, Look, Reading, Record  # noqa: E402
-from vario.rules import RULES, Rule  # noqa: E402
-from vario.rules.base import HEADINGS, Turn  # noqa: E402
-from vario.run import Declared, KnobSetting, Run, Series  # noqa: E402
-from vario.sources.dialects import DIALECTS  # noqa: E402
-from vario.sources.dialects.base import Alias, Context, Dialect  # noqa: E402
+from vario.catalogue import KNOBS, METRICS, Metric
+from vario.instruments import Record
+from vario.rules import RULES, Rule
+from vario.rules.base import HEADINGS, Turn
+from vario.sources.dialects import DIALECTS
+from vario.sources.dialects.base import Dialect
 
 FAMILIES = {
     "RU": "the run",
@@ -51,175 +71,15 @@ FAMILIES = {
     "SY": "systems",
     "DX": "not diagnosable",
 }
-MADE = "<!-- Made by `python scripts/pages.py write` from the source; edit the source. -->"
-PROBE = "probe"
-PROBE_POINTS = 60
-ALGORITHMS: dict[str, tuple[str, ...]] = {"trl": ("grpo", "async-grpo", "rloo", "dpo", "ppo"), "generic": ("unknown",)}
-"""What a framework gets a column for; the others get one for GRPO."""
-PPO_KEY = re.compile(r"(ppo|objective|policy|val|tokens)/.*|loss/(policy|value)_avg")
-"""Keys that, in TRL, only the PPO family of trainers logs; the alias table asks no algorithm for them."""
-TITLES = {"trl": "TRL", "generic": "own loop", "unsloth": "Unsloth", "verl": "verl", "openrlhf": "OpenRLHF"}
-
-
-@dataclass(frozen=True)
-class Column:
-    """A framework with one of its algorithms."""
-
-    dialect: Dialect
-    algorithm: str
-
-    @property
-    def title(self) -> str:
-        """Head of the column."""
-        name = TITLES.get(self.dialect.name, self.dialect.name)
-        words = self.algorithm.replace("-", " ").upper().replace("ASYNC", "async")
-        return name if self.algorithm == "unknown" else f"{name} {words}"
-
-    @property
-    def aliases(self) -> tuple[Alias, ...]:
-        """Aliases that can hold in this algorithm."""
-        found = [a for a in self.dialect.aliases if not a.algorithms or self.algorithm in a.algorithms]
-        if self.dialect.name in ("trl", "unsloth") and self.algorithm != "ppo":
-            found = [a for a in found if not PPO_KEY.fullmatch(a.key)]
-        return tuple(found)
-
-    def metrics(self, *, settled: bool) -> frozenset[str]:
-        """Metrics that can be fed; `settled` leaves out those that hang on version or configuration."""
-        return frozenset(a.metric for a in self.aliases if not settled or a.when is None)
-
-    @property
-    def knobs(self) -> Mapping[str, KnobSetting]:
-        """The framework's keys, with their defaults."""
-        return self.dialect.knobs(Context(frozenset(), MappingProxyType({}), self.algorithm, MappingProxyType({})))
-
-
-def columns() -> tuple[Column, ...]:
-    """Every framework that has a dialect, algorithm by algorithm."""
-    return tuple(Column(d, a) for d in DIALECTS for a in ALGORITHMS.get(d.name, ("grpo",)))
-
-
-# what a rule needs
-
-
-class _Asked(Look):
-    """A look that remembers which metrics it was asked for."""
-
-    def __init__(self, history: History, step: int) -> None:
-        super().__init__(history, step)
-        object.__setattr__(self, "names", set())
-
-    names: set[str]
-
-    def find(self, name: str, *, least: int = 1) -> Reading | None:
-        """As in Look."""
-        self.names.add(name.replace(f"/component/{PROBE}/", "/component/*/"))
-        return super().find(name, least=least)
-
-
-def _look(metrics: Iterable[str], weight: float = 0.0) -> _Asked:
-    steps = np.arange(1, PROBE_POINTS + 1, dtype=np.int64)
-    values = np.asarray(0.4 + 0.01 * (steps % 7), dtype=np.float64)
-    names = [m.replace("*", PROBE) for m in metrics]
-    series = {n: Series(n, steps, values) for n in names}
-    declared = Declared(component_weights=MappingProxyType({PROBE: weight}))
-    run = Run("probe", "generic", "unknown", MappingProxyType(series), steps, declared=declared)
-    return _Asked(History(run), PROBE_POINTS)
-
-
-@cache
-def readable(kind: type, metrics: frozenset[str], weight: float = 0.0) -> bool:
-    """Whether an instrument can be read where these metrics are logged; `weight` is the reward function's."""
-    return not isinstance(_look(metrics, weight).instrument(kind), NotReadable)
-
-
-@cache
-def asked(kind: type) -> tuple[str, ...]:
-    """Every metric an instrument asks for, in the catalogue's order."""
-    names: set[str] = set()
-    left = set(METRICS)
-    while True:
-        # what was found is taken away, until it asks for nothing that is there
-        look = _look(left)
-        look.instrument(kind)
-        names |= look.names
-        if not look.names & left:
-            break
-        left -= look.names
-    return tuple(m for m in METRICS if m in names)
-
-
-@cache
-def needs(kind: type) -> tuple[tuple[str, ...], ...]:
-    """The smallest sets of metrics with which an instrument can be read; empty when it always can."""
-    if readable(kind, frozenset()):
-        return ()
-    for size in (1, 2, 3):
-        found = tuple(s for s in itertools.combinations(asked(kind), size) if readable(kind, frozenset(s)))
-        if found:
-            return found
-    return ()
-
-
-def instruments(rule: Rule, *, optional: bool) -> tuple[type, ...]:
-    """The instruments a rule cannot do without, or those it takes where they are."""
-    return tuple(kind for kind, may in rule.instruments if may == optional)
-
-
-def fed(rule: Rule, column: Column) -> str:
-    """Whether a framework's keys can answer what a rule needs: yes, depends, or `-`."""
-    for settled, word in ((True, "yes"), (False, "depends")):
-        if all(readable(k, column.metrics(settled=settled), 1.0) for k in instruments(rule, optional=False)):
-            return word
-    return "-"
-
-
-# Markdown
-
-
-def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> Iterator[str]:
-    """A Markdown table; pipes in cells are escaped."""
-    titles = list(head)
-    yield _row(titles)
-    yield _row("---" for _ in titles)
-    for row in rows:
-        yield _row(row)
-
-
-def _row(cells: Iterable[str]) -> str:
-    return f"| {' | '.join(c.replace('|', chr(92) + '|') for c in cells)} |"
-
-
-def _code(words: Iterable[str]) -> str:
-    return ", ".join(f"`{w}`" for w in words)
+MOST_COLUMNS = 8
+"""A table of more frameworks would not fit beside its rules."""
+MARKS = {"yes": "●", "depends": "○", "-": ""}
 
 
 def _how(turn: Turn) -> str:
     if turn.factor is not None:
         return f"{'raise' if turn.factor > 1 else 'lower'} (x {turn.factor:g})"
     return "by hand" if turn.to is None else f"set to {turn.to}"
-
-
-def _by_column(cells: Mapping[Column, tuple[str, ...]]) -> list[tuple[str, tuple[str, ...]]]:
-    """Heads and cells; columns that say the same stand under one head."""
-    heads: dict[tuple[str, ...], list[str]] = {}
-    for column, words in cells.items():
-        heads.setdefault(words, []).append(column.title)
-    return [(", ".join(titles), words) for words, titles in heads.items()]
-
-
-def _with_knobs() -> tuple[Column, ...]:
-    return tuple(c for c in columns() if c.knobs)
-
-
-def _alternatives(kind: type) -> str:
-    sets = needs(kind)
-    if not sets:
-        return "always readable"
-    words = []
-    for names in sets:
-        needed = "" if readable(kind, frozenset(names), 1.0) else " (logged with weight 0)"
-        words.append(" with ".join(f"`{m}`" for m in names) + needed)
-    return " or ".join(words)
 
 
 def _cases(rule: Rule) -> list[str]:
@@ -251,8 +111,8 @@ def rule_page(rule: Rule) -> str:
         (
             (
                 f"{kind.__name__} (optional)" if may else kind.__name__,
-                _alternatives(kind),
-                _code(m for m in asked(kind) if (m,) not in needs(kind)) or "-",
+                alternatives(kind),
+                code(m for m in asked(kind) if (m,) not in needs(kind)) or "-",
             )
             for kind, may in rule.instruments
         ),
@@ -281,20 +141,22 @@ def _section(rule: Rule, heading: str) -> list[str]:
     if heading == "Why it matters" and rule.causes:
         lines += ["", "Likely causes:", "", *(f"- {cause}" for cause in rule.causes)]
     if heading == "What to change" and rule.turns:
-        keys = {c: tuple(_key(c, turn) for turn in rule.turns) for c in _with_knobs()}
-        shown = _by_column(keys)
-        head = ("knob", "turn", "why", *(title for title, _ in shown))
-        rows = [
-            (f"`{turn.knob}`", _how(turn), turn.why, *(cells[i] for _, cells in shown))
-            for i, turn in enumerate(rule.turns)
-        ]
-        lines += ["", "In this order; `-`: no such key there.", "", *table(head, rows)]
+        turns = ((f"[{t.knob}](../knobs.md#{t.knob})", _how(t), t.why) for t in rule.turns)
+        lines += ["", "In this order:", "", *table(("knob", "turn", "why"), turns), *_keys_of(rule)]
     return lines
 
 
-def _key(column: Column, turn: Turn) -> str:
-    setting = column.knobs.get(turn.knob)
-    return "-" if setting is None else f"`{setting.key}`"
+def _keys_of(rule: Rule) -> list[str]:
+    """What the rule's knobs are called: a line for those frameworks and trainers that say the same."""
+    knobs = tuple(dict.fromkeys(turn.knob for turn in rule.turns))
+    lines: dict[tuple[str, ...], list[Column]] = {}
+    for dialect in sorted(DIALECTS, key=by_title):
+        for trainer in trainers_of(dialect):
+            settings = knobs_of(dialect, trainer)
+            cells = tuple(f"`{settings[k].key}`" if k in settings else "-" for k in knobs)
+            lines.setdefault(cells, []).append(Column(dialect, trainer))
+    shown = [(heads(group), *cells) for cells, group in lines.items() if set(cells) != {"-"}]
+    return ["", "Called so; a framework that is not here has none of them:", "", *table(("framework", *knobs), shown)]
 
 
 def index_page() -> str:
@@ -323,39 +185,41 @@ def index_page() -> str:
 
 def metrics_page() -> str:
     """All metrics, with the keys that the frameworks log them under."""
-    kinds = sorted({k for r in RULES for k, _ in r.instruments}, key=lambda k: k.__name__)
     lines = [
         MADE,
         "",
         "# Metrics",
         "",
         "Names are `quantity/aggregate/population`: the population is part of the name. `*` stands for the name of a",
-        "reward function. A key with † means this only in some versions or configurations; where that cannot be",
-        "settled for a run, the key is left unread and the diagnosis says so.",
+        "reward function. In keys, `*` is any name, `N` a number, `{a, b}` one of these, `[x]` a part that may be absent.",
+        "A key with † means this only in some versions or configurations; where that cannot be settled for a run, the key",
+        "is left unread and the diagnosis says so. [The page of a framework](frameworks/index.md) says when.",
+        "",
+        "Every metric can be logged under its own name, or named with `--map METRIC=KEY`.",
     ]
     for family in dict.fromkeys(m.family for m in METRICS.values()):
-        lines += ["", f"## {family}", ""]
-        rows = []
+        lines += ["", f"## {family}"]
         for metric in (m for m in METRICS.values() if m.family == family):
-            readers = [k.__name__ for k in kinds if metric.name in asked(k)]
-            rows.append(
-                (
-                    f"`{metric.name}`",
-                    metric.unit,
-                    _range(metric.low, metric.high),
-                    metric.meaning,
-                    *(_logged(d, metric.name) for d in DIALECTS),
-                    ", ".join(readers) or "-",
-                )
-            )
-        lines += table(("metric", "unit", "range", "meaning", *(d.name for d in DIALECTS), "read by"), rows)
+            lines += ["", f"### {metric.name}", "", *_metric(metric)]
     return "\n".join(lines) + "\n"
+
+
+def _metric(metric: Metric) -> Iterator[str]:
+    kinds = sorted({k for r in RULES for k, _ in r.instruments}, key=lambda k: k.__name__)
+    readers = ", ".join(k.__name__ for k in kinds if metric.name in asked(k))
+    read = f"read by {readers}" if readers else "read by no rule yet"
+    yield metric.meaning
+    yield from ("", f"{metric.unit}, {_range(metric.low, metric.high)}; {read}")
+    rows = [(d, _logged(d, metric.name)) for d in sorted(DIALECTS, key=by_title)]
+    shown = [(f"[{title_of(d)}](frameworks/{d.name}.md)", keys) for d, keys in rows if keys]
+    if shown:
+        yield from ("", *table(("framework", "key"), shown))
 
 
 def _range(low: float, high: float) -> str:
     inf = float("inf")
     if (low, high) == (-inf, inf):
-        return "any"
+        return "any size"
     if high == inf:
         return f"from {low:g}"
     return f"up to {high:g}" if low == -inf else f"{low:g} to {high:g}"
@@ -365,64 +229,84 @@ def _logged(dialect: Dialect, metric: str) -> str:
     keys: dict[str, str] = {}
     for alias in dialect.aliases:
         if alias.metric == metric:
-            key = re.sub(r"\(\?P<part>.*\)", "*", alias.key)
-            keys[key] = f"`{key}`" + (" †" if alias.when is not None else "")
-    return ", ".join(keys.values()) or "-"
+            for key in in_words(alias.key):
+                keys.setdefault(key, f"`{key}`" + (" †" if alias.when is not None else ""))
+    return ", ".join(keys.values())
 
 
 def knobs_page() -> str:
     """All knobs, with the frameworks' keys and defaults."""
-    cells = {c: tuple(_default(c.knobs.get(knob)) for knob in KNOBS) for c in _with_knobs()}
-    shown = _by_column(cells)
     lines = [
         MADE,
         "",
         "# Knobs",
         "",
         "Rules prescribe in these words; a diagnosis shows the key of the run's own framework with its current value.",
-        "In brackets: the framework's default, in the newest version that was read. `-`: no such key there.",
-        "",
+        "The default is that of the newest version that was read. A framework that is not in a table has no such key;",
+        "trainers beyond the common ones are on [the page of their framework](frameworks/index.md).",
     ]
-    rows = []
-    for i, knob in enumerate(KNOBS.values()):
-        users = [r for r in RULES if any(t.knob == knob.name for t in r.turns)]
-        links = ", ".join(f"[{r.code}](rules/{r.name}.md)" for r in users)
-        rows.append((f"`{knob.name}`", knob.meaning, *(words[i] for _, words in shown), links or "-"))
-    lines += table(("knob", "meaning", *(title for title, _ in shown), "prescribed by"), rows)
+    for knob in KNOBS.values():
+        users = sorted((r for r in RULES if any(t.knob == knob.name for t in r.turns)), key=lambda r: r.code)
+        links = ", ".join(f"[{r.name}](rules/{r.name}.md)" for r in users)
+        lines += ["", f"## {knob.name}", "", knob.meaning, "", f"Prescribed by: {links or 'no rule yet'}"]
+        rows = []
+        for dialect in sorted(DIALECTS, key=by_title):
+            trainers = trainers_of(dialect)
+            for (key, default), mine in defaults(dialect, trainers).get(knob.name, {}).items():
+                only = "" if len(mine) == len(trainers) else ", ".join(map(spoken, mine))
+                link = f"[{title_of(dialect)}](frameworks/{dialect.name}.md)"
+                rows.append((link, f"`{key}`", default_in_words(default), only))
+        if rows:
+            lines += ["", *without_empty(("framework", "key", "default", "only for"), rows, 3)]
     return "\n".join(lines) + "\n"
-
-
-def _default(setting: KnobSetting | None) -> str:
-    if setting is None:
-        return "-"
-    return f"`{setting.key}` ({'not set' if setting.current is None else setting.current})"
 
 
 def by_framework_page() -> str:
     """Which rule can be fed by which framework."""
-    shown = _by_column({c: tuple(fed(r, c) for r in RULES) for c in columns()})
-    place = {r.name: i for i, r in enumerate(RULES)}
     lines = [
         MADE,
         "",
         "# Rules by framework",
         "",
         "Whether the keys that a framework logs, as far as its dialect knows them, can answer what a rule cannot do",
-        "without. *yes*: they can. *depends*: only in some versions or configurations. `-`: a key for it is not known,",
-        "and the rule answers *unknown*. A rule of which a framework's log knows enough may still need more to fire:",
-        "its page lists what else it looks at. † goes through the whole record, and is always asked.",
+        "without:",
         "",
-        "Samples and files beside the log are not counted here, and a key that a dialect knows need not be logged by",
-        "every version of the framework.",
+        "- ● they can",
+        "- ○ only in some versions or configurations",
+        "- blank: a key for it is not known, and the rule answers *unknown*",
+        "",
+        "A rule of which a framework's log knows enough may still need more to fire: its page lists what else it looks at.",
+        "† goes through the whole record, and is always asked. Samples and files beside the log are not counted here, and",
+        "a key that a dialect knows need not be logged by every trainer or version of the framework. An own loop feeds",
+        "what it logs under a name that can mean one thing, or that is named with `--map`.",
     ]
+    for title, dialects in kin().items():
+        together = [(c, tuple(fed(r, c) for r in RULES)) for c in columns(dialects)]
+        groups: dict[tuple[str, ...], list[Column]] = {}
+        for column, words in together:
+            groups.setdefault(words, []).append(column)
+        shown = list(groups.items())
+        parts = -(-len(shown) // MOST_COLUMNS)
+        size = -(-len(shown) // parts)
+        for part in range(parts):
+            piece = shown[part * size : (part + 1) * size]
+            lines += ["", f"## {title}" + (f" ({part + 1} of {parts})" if parts > 1 else ""), ""]
+            lines += _rules_by(piece)
+    return "\n".join(lines) + "\n"
+
+
+def _rules_by(shown: list[tuple[tuple[str, ...], list[Column]]]) -> Iterator[str]:
+    """One table: a row for each rule, family by family, under heads that come again with each family."""
+    place = {r.name: i for i, r in enumerate(RULES)}
+    titles = [heads(group) for _, group in shown]
+    rows: list[tuple[str, ...]] = []
     for family, title in FAMILIES.items():
         rules = sorted((r for r in RULES if r.code.startswith(family)), key=lambda r: r.code)
-        if not rules:
-            continue
-        lines += ["", f"## {family}: {title}", ""]
-        head = ("rule", *(title for title, _ in shown))
-        lines += table(head, ((_linked(r), *(words[place[r.name]] for _, words in shown)) for r in rules))
-    return "\n".join(lines) + "\n"
+        if rules and rows:
+            rows.append((f"**{family}: {title}**", *(f"**{t}**" for t in titles)))
+        rows += [(_linked(r), *(MARKS[words[place[r.name]]] for words, _ in shown)) for r in rules]
+    first = next(iter(FAMILIES.items()))
+    return table((f"{first[0]}: {first[1]}", *titles), rows)
 
 
 def _linked(rule: Rule) -> str:
@@ -437,15 +321,18 @@ def pages() -> dict[Path, str]:
     made[Path("docs/metrics.md")] = metrics_page()
     made[Path("docs/knobs.md")] = knobs_page()
     made[Path("docs/rule-by-framework.md")] = by_framework_page()
-    return made
+    made[Path("docs/formats.md")] = formats_page()
+    return made | framework_pages()
 
 
 def _left_over(made: Mapping[Path, str]) -> list[Path]:
-    return [p for p in sorted((ROOT / "docs" / "rules").glob("*.md")) if p.relative_to(ROOT) not in made]
+    """Pages of rules and frameworks that are gone."""
+    there = [p for folder in ("rules", "frameworks") for p in sorted((ROOT / "docs" / folder).glob("*.md"))]
+    return [p for p in there if p.relative_to(ROOT) not in made]
 
 
 def write() -> int:
-    """Write what has changed and remove the pages of rules that are gone."""
+    """Write what has changed and remove the pages of what is gone."""
     made = pages()
     for left in _left_over(made):
         left.unlink()
@@ -463,7 +350,7 @@ def write() -> int:
 def check() -> int:
     """Compare; 1 where a page differs from what the source says."""
     made = pages()
-    stale = [f"  {p.relative_to(ROOT)}: there is no such rule" for p in _left_over(made)]
+    stale = [f"  {p.relative_to(ROOT)}: there is no such rule or framework" for p in _left_over(made)]
     for path, text in made.items():
         whole = ROOT / path
         if not whole.is_file():

@@ -1,7 +1,7 @@
 """What must be heard of each excerpt: every phrase of its two lists, translated by hand.
 
-A phrase becomes a check on a diagnosis: a finding, a note, an unknown check, a sentence. Numbers of the
-excerpts are never written here, they are taken from the run that was read. Where a phrase does not hold
+A phrase becomes a check on a diagnosis: a finding, a note, an unknown check, a sentence. What was measured
+is never written here, it is taken from the run that was read. Where a phrase does not hold
 today, `known` says why, and the test expects the failure: mending it means taking the mark away.
 """
 
@@ -33,7 +33,7 @@ class Arm:
         """All that is put to the reader in words; names of checks that could not run are none of it."""
         assert self.diagnosis is not None and self.run is not None
         verdict = self.diagnosis.verdict
-        said = [*re.split(r"(?<=[.:;]) ", verdict.narrative), verdict.why, *verdict.would_change_it, *self.run.warnings]
+        said = [*re.split(r"(?<=[.;]) ", verdict.narrative), verdict.why, *verdict.would_change_it, *self.run.warnings]
         for finding in self.findings():
             said += [f"{finding.name}: {finding.summary}", *finding.evidence, *finding.excluded, *finding.causes]
             said += [f"{c.key or c.knob}: {c.why}" for c in finding.changes]
@@ -81,15 +81,28 @@ class Item:
 
 # the questions
 
+Since = Callable[[Run], int | None]
 
-def finding(*names: str, evidence: str = "", top: bool = False, since: int | None = None) -> Check:
+
+def from_the_start(run: Run) -> int | None:
+    return run.first_step
+
+
+def constant_reward(run: Run) -> int | None:
+    """The first step of the stretch to the end in which the reward is one number."""
+    reward = run.series["reward/mean"]
+    stretch = [s for s, v in zip(reward.steps.tolist(), reward.values.tolist(), strict=True) if v != reward.values[-1]]
+    return next((int(s) for s in reward.steps if not stretch or s > stretch[-1]), None)
+
+
+def finding(*names: str, evidence: str = "", top: bool = False, since: Since | None = None) -> Check:
     """A finding of one of these names, as a symptom too unless `top`."""
 
     def test(arm: Arm) -> bool:
         return any(
             f.name in names
             and (not evidence or any(re.search(evidence, e) for e in f.evidence))
-            and (since is None or f.since == since)
+            and (since is None or f.since == since(arm.run))
             for f in arm.findings(symptoms=not top)
         )
 
@@ -120,13 +133,20 @@ def no_note(*names: str) -> Check:
     return Check(lambda a: not {n.name for n in a.diagnosis.notes} & set(names), f"no note {' / '.join(names)}")
 
 
+def _within(pattern: str) -> re.Pattern[str]:
+    """`…` in a pattern is any text inside one clause; the point of a number ends none."""
+    return re.compile(pattern.replace("…", r"(?:[^.;]|(?<=\d)\.(?=\d))*"), re.I)
+
+
 def words(pattern: str) -> Check:
     """A sentence that matches, whatever says it."""
-    return Check(lambda a: any(re.search(pattern, s, re.I) for s in a.sentences()), f"a sentence like {pattern!r}")
+    wanted = _within(pattern)
+    return Check(lambda a: any(wanted.search(s) for s in a.sentences()), f"a sentence like {pattern!r}")
 
 
 def silent(pattern: str) -> Check:
-    return Check(lambda a: not any(re.search(pattern, s, re.I) for s in a.sentences()), f"no sentence like {pattern!r}")
+    unwanted = _within(pattern)
+    return Check(lambda a: not any(unwanted.search(s) for s in a.sentences()), f"no sentence like {pattern!r}")
 
 
 def unknown(name: str, missing: str, enable: str) -> Check:
@@ -157,11 +177,14 @@ def action(*names: str) -> Check:
     return Check(lambda a: a.diagnosis.verdict.action in names, f"action {' / '.join(names)}")
 
 
-def best_step(step: int) -> Check:
-    return Check(
-        lambda a: a.diagnosis.verdict.best_checkpoint is not None and a.diagnosis.verdict.best_checkpoint.step == step,
-        f"best checkpoint at {step}",
-    )
+def best_at_the_top(metric: str) -> Check:
+    """The best checkpoint is where this metric is highest."""
+
+    def test(arm: Arm) -> bool:
+        series, best = arm.run.series.get(metric), arm.diagnosis.verdict.best_checkpoint
+        return series is not None and best is not None and best.step == int(series.steps[series.values.argmax()])
+
+    return Check(test, f"best checkpoint at the top of {metric}")
 
 
 def change(knob: str) -> Check:
@@ -221,14 +244,12 @@ class Expected:
     unsaid: Mapping[str, Item] = field(default_factory=dict)
 
 
-_TIED = words(r"(every|all|100 %)[^.;]*groups?[^.;]*(tied|same reward|no spread|equal)") | finding(
+_TIED = words(r"(every|all|100 %)…groups?…(tied|same reward|no spread|equal)") | finding(
     "signal-collapsed-unsolved", "signal-collapsed-solved"
 )
-_CUT = finding("truncation-never-ends", "truncation-high") | words(
-    r"(\d %|every|all)[^.;]*completions?[^.;]* (cut|truncated)"
-)
+_CUT = finding("truncation-never-ends", "truncation-high") | words(r"(\d %|every|all)…completions?… (cut|truncated)")
 _BROKEN_PATH = finding("gradient-zero-despite-signal") | words(
-    r"gradient[^.;]*exactly 0[^.;]*(while|although|though|yet)[^.;]*(groups?|spread)"
+    r"gradient…exactly 0…(while|although|though|yet)…(groups?|spread)"
 )
 _NO_SIGNAL_FAULT = absent("signal-collapsed-unsolved", "signal-collapsed-solved", "reward-constant", "task-too-hard")
 _UNJUDGED = trajectory("too-short") & action("cannot-tell")
@@ -236,15 +257,14 @@ _UNJUDGED = trajectory("too-short") & action("cannot-tell")
 ENTRIES: dict[str, Expected] = {
     "T02": Expected(
         {
-            "zero within-group variance": Item(_TIED, ALGEBRA),
+            "zero within-group variance": Item(_TIED),
             "rewards/<f>/std is batch-wide": Item(
-                words(r"(/std|component|reward function)[^.;]*(batch-wide|over the (whole )?batch|between (the )?prompts)"),
-                "the spread of a component is read as of the batch, and nobody is told",
+                words(r"(/std|component|reward function)…(batch-wide|over the (whole )?batch|between (the )?prompts)"),
             ),
         },
         {
             "healthy reward variance": Item(
-                silent(r"(variance|spread)[^.;]*(healthy|fine|normal)")
+                silent(r"(variance|spread)…(healthy|fine|normal)")
                 & unread_or_zero("reward/std/within-group")
                 & reads("reward/component/if_rewrite_reward/std")
             )
@@ -258,10 +278,9 @@ ENTRIES: dict[str, Expected] = {
                     moves("reward/component/format_reward/mean", "up")
                     & moves("reward/component/accuracy_reward/mean", "down")
                 ),
-                UNTOLD,
             ),
-            "accuracy falling": Item(moves("reward/component/accuracy_reward/mean", "down"), UNTOLD),
-            "length halved": Item(moves("length/mean", "down"), UNTOLD),
+            "accuracy falling": Item(moves("reward/component/accuracy_reward/mean", "down")),
+            "length halved": Item(moves("length/mean", "down")),
         },
         {
             "healthy: reward rising": Item(
@@ -270,7 +289,7 @@ ENTRIES: dict[str, Expected] = {
         },
     ),
     "T04": Expected(
-        {"start benign": Item(note("loss-zero-is-normal"), ONE_IS_ENOUGH)},
+        {"start benign": Item(note("loss-zero-is-normal"))},
         {"alarm on the first three rows": Item(quiet() & action("cannot-tell") & reads("kl/reference"))},
     ),
     "T07": Expected(
@@ -278,22 +297,23 @@ ENTRIES: dict[str, Expected] = {
             "solved / saturated prompts": Item(
                 finding("signal-collapsed-solved", "reward-saturated")
                 | (_TIED & words(r"solved|saturated|at its (best|maximum|ceiling)")),
-                ALGEBRA,
             )
         },
         {
             "bug in gradient": Item(
-                absent("gradient-zero-despite-signal", "gradient-vanished") & silent(r"\bbug\b") & reads("gradient/norm")
+                absent("gradient-zero-despite-signal", "gradient-vanished")
+                & silent(r"\bbug\b")
+                & reads("gradient/norm")
             )
         },
     ),
     "T09": Expected(
         {
             "truncation is the root cause, zero advantage the consequence": Item(
-                _CUT & absent("signal-collapsed-unsolved", "reward-constant", "reward-never-rises", top=True), FEW
+                _CUT & absent("signal-collapsed-unsolved", "reward-constant", "reward-never-rises", top=True)
             ),
             "raise max_completion_length (512 fixed it)": Item(
-                change("max-completion-length") | words(r"(longer|raise|larger)[^.;]*(cap|max_completion_length)"), FEW
+                change("max-completion-length") | words(r"(longer|raise|larger)…(cap|max_completion_length)")
             ),
         },
         {
@@ -306,7 +326,11 @@ ENTRIES: dict[str, Expected] = {
         },
     ),
     "T10": Expected(
-        {"truncation": Item(finding("truncation-never-ends", evidence=r"100 % of completions are cut", since=1))},
+        {
+            "truncation": Item(
+                finding("truncation-never-ends", evidence=r"100 % of completions are cut", since=from_the_start)
+            )
+        },
         {
             "reward trend conclusions": Item(
                 trajectory("too-short")
@@ -315,21 +339,19 @@ ENTRIES: dict[str, Expected] = {
             )
         },
     ),
-    "T13": Expected({"truncation": Item(_CUT, FEW)}),
+    "T13": Expected({"truncation": Item(_CUT)}),
     "T14": Expected(
         {
             "NaN KL from the first step": Item(
                 finding("non-finite", evidence=r"^kl/reference is not finite.*first at step 1$", top=True)
             ),
-            "entropy exactly 0 is impossible for sampling at T>0": Item(
-                words(r"entropy[^.;]*exactly 0"), "an entropy of exactly 0 throughout passes for a measurement"
-            ),
-            "truncation .5+": Item(_CUT, FEW),
+            "entropy exactly 0 is impossible for sampling at T>0": Item(words(r"entropy…exactly 0")),
+            "truncation .5+": Item(_CUT),
         },
         {
             "entropy collapse (gradual)": Item(
                 absent("entropy-collapsing", "mode-collapse", "policy-collapse")
-                & silent(r"entropy[^.;]*(collaps|fell|falls)")
+                & silent(r"entropy…(collaps|fell|falls)")
                 & reads("length/mean")
             )
         },
@@ -337,10 +359,10 @@ ENTRIES: dict[str, Expected] = {
     "T15": Expected(
         {
             "learning rate too high": Item(
-                words(r"learning.rate[^.;]*(too (high|large)|lower)") | change("learning-rate"),
+                words(r"learning.rate…(too (high|large)|lower)") | change("learning-rate"),
                 "an absolute bound on KL (kl-over-budget) is not there yet; below it two rows prove nothing of a rate",
             ),
-            "KL jump": Item(finding("kl-spike", "kl-runaway", "kl-over-budget") | moves("kl/reference", "up"), UNTOLD),
+            "KL jump": Item(finding("kl-spike", "kl-runaway", "kl-over-budget") | moves("kl/reference", "up")),
         },
         {
             "benign loss growth": Item(
@@ -351,13 +373,12 @@ ENTRIES: dict[str, Expected] = {
     ),
     "T16": Expected(
         {
-            "no-gradient bug": Item(_BROKEN_PATH.of(""), FEW),
+            "no-gradient bug": Item(_BROKEN_PATH.of("")),
             "clipped_ratio contradicts max_length (metric suspect)": Item(
                 (
                     finding("metric-contradicts-samples")
-                    | words(r"(clipped_ratio|truncated-share|cut)[^.;]*(although|though|while|but)[^.;]*longest")
+                    | words(r"(clipped_ratio|truncated-share|cut)…(although|though|while|but)…longest")
                 ).of("after upgrade"),
-                "a truncated share that the longest completion contradicts is left aside in silence",
             ),
         },
         {
@@ -366,7 +387,7 @@ ENTRIES: dict[str, Expected] = {
         },
     ),
     "T17": Expected(
-        {"no-gradient bug": Item(_BROKEN_PATH, FEW)},
+        {"no-gradient bug": Item(_BROKEN_PATH)},
         {
             "zero advantage": Item(_NO_SIGNAL_FAULT & reads("signal/zero-variance-share")),
             "benign": Item(no_note("loss-zero-is-normal", "kl-zero-at-start") & silent(r"healthy|is normal")),
@@ -375,8 +396,7 @@ ENTRIES: dict[str, Expected] = {
     "T19": Expected(
         {
             "benign": Item(
-                note("loss-trend-is-not-progress", r"negative") | words(r"negative[^.;]*(normal|no measure)"),
-                "no note speaks of a negative loss",
+                note("loss-trend-is-not-progress", r"negative") | words(r"negative…(normal|no measure)"),
             )
         },
         {
@@ -390,8 +410,7 @@ ENTRIES: dict[str, Expected] = {
             "NaN: stop, restore last finite checkpoint": Item(
                 finding("non-finite", evidence="gradient/norm is not finite", top=True)
                 & action("stop")
-                & words(r"(restore|back to)[^.;]*(checkpoint|step)"),
-                "the verdict stops, and does not say where to go back to",
+                & words(r"(restore|back to)…(checkpoint|step)"),
             )
         },
         {
@@ -404,8 +423,7 @@ ENTRIES: dict[str, Expected] = {
         {
             "NaN first": Item(finding("non-finite", evidence="gradient/norm is not finite", top=True) & action("stop")),
             "token-in-token-out for multi-turn": Item(
-                words(r"token ids?[^.;]*(turn|again|text)|token.in.token.out"),
-                "the causes name a token mismatch, and not how several turns make one",
+                words(r"token ids?…(turn|again|text)|token.in.token.out"),
             ),
         },
         {
@@ -422,21 +440,20 @@ ENTRIES: dict[str, Expected] = {
     "T25": Expected(
         {
             "updates healthy": Item(
-                words(r"(updates?|clip)[^.;]*(small|healthy|within|hardly)"),
+                words(r"(updates?|clip)…(small|healthy|within|hardly)"),
                 "no note says of clipped share, update KL and gradient together that they are small",
             ),
             "look at response_length/clip_ratio": Item(
                 unknown("truncation-high", "length/truncated-share", r"response_length/clip_ratio"),
-                "the way to truncated-share speaks of the V1 trainer alone, whichever trainer wrote the log",
             ),
         },
         {"policy unstable": Item(quiet() & action("cannot-tell") & reads("clip/fraction/total"))},
     ),
     "T27": Expected(
         {
-            "batch too small": Item(words(r"batch[^.;]*(small|few completions)"), PROSE),
+            "batch too small": Item(words(r"batch…(small|few completions)"), PROSE),
             "mean@1 validation is noisy": Item(
-                words(r"mean@1|one (answer|sample|completion) (a|per) prompt"),
+                words(r"one (answer|sample|completion) (a|per) prompt|noisy|error bars?"),
                 "how many answers a held-out score averages is in its key, and not used",
             ),
         }
@@ -444,7 +461,7 @@ ENTRIES: dict[str, Expected] = {
     "T28": Expected(
         {
             "generation-bound": Item(
-                finding("rollout-dominates-step") | words(r"(generation|rollout)[^.;]*\d %"),
+                finding("rollout-dominates-step") | words(r"(generation|rollout)…\d %"),
                 "a console line of timings alone is no row of metrics; rollout-dominates-step is not there yet",
             )
         }
@@ -453,8 +470,7 @@ ENTRIES: dict[str, Expected] = {
         {
             "mismatch present": Item(finding("engine-mismatch", evidence=r"divergence")),
             "training still converged": Item(
-                words(r"(score|accuracy|reward)[^.;]*(all the same|nevertheless|still|converged|solved)"),
-                "the gap is not set against the score that was reached in spite of it",
+                words(r"(score|accuracy|reward)…(all the same|nevertheless|still|converged|solved)"),
             ),
         },
         {"stop the run": Item(action("continue", "intervene", "cannot-tell") & reads("eval/score/mean"))},
@@ -463,7 +479,6 @@ ENTRIES: dict[str, Expected] = {
         {
             "IS weight vanishes by length; use geometric mean": Item(
                 words(r"geometric|length-normalised|token-level weights?"),
-                "a weight far below one beside a small gap a token is not read as a product over the sequence",
             )
         },
         {
@@ -479,7 +494,6 @@ ENTRIES: dict[str, Expected] = {
         {
             "engine-specific drift": Item(
                 (finding("engine-mismatch") | moves("engine/logprob-gap/mean", "up")).of("sglang"),
-                "a log of this one key is no framework's, and the generic dialect does not know it",
             )
         },
         {"policy collapse": Item(absent("policy-collapse", "mode-collapse", "entropy-collapsing") & quiet())},
@@ -488,23 +502,29 @@ ENTRIES: dict[str, Expected] = {
         {
             "saturated; stop or harder data": Item(
                 words(r"(saturated|solved|ceiling)") & words(r"harder (data|prompts)"),
-                "the orchestrator's console is not read as prime-rl's, nor what it says of zero advantages",
+                "the log is not read; what prime-rl's orchestrator prints of zero advantages would not be either",
             )
         },
         {
             "gibberish alarm at 1-2 of 128": Item(
-                absent("outputs-garbled") & silent(r"gibberish|garbled") & reads("reward/mean")
+                absent("outputs-garbled") & silent(r"gibberish|garbled") & reads("reward/mean"), "the log is not read"
             )
         },
     ),
     "T35": Expected(
         {
-            "best checkpoint = peak": Item(best_step(80), "three values told in prose: a best step needs four"),
+            "best checkpoint = peak": Item(
+                best_at_the_top("eval/score/mean"), "three values told in prose: a best step needs four"
+            ),
             "repeat the seed": Item(
                 words(r"\bseeds?\b|rerun|run it again"), "no verdict asks for a second seed before it blames a knob"
             ),
         },
-        {"staleness caused it": Item(absent("rollouts-too-stale") & silent(r"\bstale|staleness") & reads("eval/score/mean"))},
+        {
+            "staleness caused it": Item(
+                absent("rollouts-too-stale") & silent(r"\bstale|staleness") & reads("eval/score/mean")
+            )
+        },
     ),
     "T36": Expected(
         {
@@ -513,16 +533,12 @@ ENTRIES: dict[str, Expected] = {
                 "top_p and top_k are no knobs, and a weight at the kept mass is not told from a mismatch",
             )
         },
-        {
-            "stale weights": Item(
-                absent("rollouts-too-stale", "weights-never-synced") & silent(r"\bstale|staleness")
-            )
-        },
+        {"stale weights": Item(absent("rollouts-too-stale", "weights-never-synced") & silent(r"\bstale|staleness"))},
     ),
     "T37": Expected(
         {
             "first-minibatch ratio is the invariant": Item(
-                words(r"first (mini-?batch|update)[^.;]*\b(1|one)\b"), "no metric holds the ratio by minibatch"
+                words(r"first (mini-?batch|update)…\b(1|one)\b"), "no metric holds the ratio by minibatch"
             )
         },
         {
@@ -534,10 +550,10 @@ ENTRIES: dict[str, Expected] = {
     "T42": Expected(
         {
             "benign part: both negative with margin growing": Item(
-                note("preference-both-fall-margin-rises") | moves("eval/preference/margin", "up"), UNTOLD
+                note("preference-both-fall-margin-rises") | moves("eval/preference/margin", "up")
             ),
             "lr far above usual DPO values": Item(
-                words(r"learning.rate[^.;]*(above|usual|default)"), "a configured rate is set against no usual one"
+                words(r"learning.rate…(above|usual|default)"), "a configured rate is set against no usual one"
             ),
         },
         {
@@ -552,8 +568,7 @@ ENTRIES: dict[str, Expected] = {
     "T43": Expected(
         {
             "eval worse than chance": Item(
-                words(r"(held-out|eval)[^.;]*(chance|coin|wrong|below 0)"),
-                "a short run: where the held-out accuracy stands against a coin is not told",
+                words(r"(held-out|eval)…(chance|coin|wrong|below 0)"),
             )
         },
         {"learning": Item(_UNJUDGED & no_note("preference-both-fall-margin-rises") & reads("preference/margin"))},
@@ -561,14 +576,16 @@ ENTRIES: dict[str, Expected] = {
     "T44": Expected(
         {
             "no learning in DPO: compare with ln 2 = .693": Item(
-                words(r"ln ?2|0\.693"), "the loss of a pair trainer is not set against that of a model that learnt nothing"
+                words(r"ln ?2|0\.693"),
             )
         },
         {"healthy": Item(_UNJUDGED & silent(r"healthy|\bfine\b") & reads("preference/margin"))},
     ),
     "T45": Expected(
         {
-            "saturated": Item(finding("preference-saturated") | words(r"saturated"), "MLX's console lines are not read"),
+            "saturated": Item(
+                finding("preference-saturated") | words(r"saturated"), "MLX's console lines are not read"
+            ),
             "chosen falling": Item(
                 finding("chosen-reward-falls") | moves("preference/chosen-reward", "down"),
                 "MLX's console lines are not read",
@@ -584,30 +601,25 @@ ENTRIES: dict[str, Expected] = {
     "T46": Expected(
         {
             "metric-only NaN": Item(
-                finding("non-finite") & words(r"gradient[^.;]*(finite|is not)[^.;]*(same|these|each|all)"),
-                "a NaN in logged averages beside a finite gradient counts as one in the weights",
+                finding("non-finite") & words(r"gradient…(finite|is not)…(same|these|each|all)"),
             ),
             "batch larger / class balance": Item(
-                words(r"(empty|one|missing) class|class(es)?[^.;]*batch|batch[^.;]*class"),
-                "an empty class is on the rule's page, and not among what is said",
+                words(r"(empty|one|missing) class|class(es)?…batch|batch…class"),
             ),
         },
         {
             "training dead": Item(
                 action("continue", "intervene", "cannot-tell") & reads("loss/total") & reads("gradient/norm"),
-                "a NaN in logged averages beside a finite gradient counts as one in the weights",
             )
         },
     ),
     "T49": Expected(
         {
             "identical completions, zero advantage": Item(
-                finding("reward-constant", "signal-collapsed-unsolved", since=30),
-                "a reward that became constant, after two other values, is taken for noise",
+                finding("reward-constant", "signal-collapsed-unsolved", since=constant_reward),
             ),
             "stop": Item(
                 action("stop") | (action("intervene") & words(r"nothing can be learnt")),
-                "a reward that became constant, after two other values, is taken for noise",
             ),
         },
         {"keep waiting": Item(action("stop", "intervene") & reads("reward/mean"))},

@@ -2,49 +2,34 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from pathlib import Path
-from types import ModuleType
-
+import page_parts as pages
 import pytest
 
 import vario
+from tests.conftest import ROOT
 from vario.errors import NotReadable
 from vario.instruments import History, Kl, Look, Record, Signal, Witness
 from vario.rules import RULES
 from vario.rules.base import Unknown
 
-ROOT = Path(__file__).resolve().parents[2]
 REAL = {"grpo-healthy-kl": "grpo", "grpo-healthy": "grpo", "rloo-healthy": "rloo", "dpo-healthy": "dpo"}
 
 
-@pytest.fixture(scope="module")
-def pages() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("vario_pages", ROOT / "scripts/pages.py")
-    assert spec is not None
-    assert spec.loader is not None
-    made = importlib.util.module_from_spec(spec)
-    sys.modules["vario_pages"] = made
-    spec.loader.exec_module(made)
-    return made
-
-
-def test_needs_are_the_smallest_sets(pages: ModuleType) -> None:
+def test_needs_are_the_smallest_sets() -> None:
     assert pages.needs(Kl) == (("kl/reference",), ("kl/reference/sequence",))
     assert pages.needs(Signal) == (("reward/std/within-group",), ("signal/zero-variance-share",))
     assert pages.needs(Witness) == (("reward/component/*/mean",), ("eval/score/mean",))
     assert pages.needs(Record) == ()
 
 
-def test_every_instrument_of_a_rule_can_be_read_from_the_catalogue(pages: ModuleType) -> None:
+def test_every_instrument_of_a_rule_can_be_read_from_the_catalogue() -> None:
     for rule in RULES:
         for kind, _ in rule.instruments:
             assert pages.readable(kind, frozenset(pages.METRICS)), f"{rule.name}: {kind.__name__}"
 
 
 @pytest.mark.parametrize("name", REAL)
-def test_a_real_log_feeds_no_more_than_the_page_says(pages: ModuleType, name: str) -> None:
+def test_a_real_log_feeds_no_more_than_the_page_says(name: str) -> None:
     run = vario.read(ROOT / "tests/golden" / name)
     column = next(c for c in pages.columns() if c.dialect.name == run.framework and c.algorithm == run.algorithm)
     assert column.algorithm == REAL[name]
@@ -57,8 +42,8 @@ def test_a_real_log_feeds_no_more_than_the_page_says(pages: ModuleType, name: st
     assert canonical <= column.metrics(settled=False)
 
 
-def test_a_missing_metric_is_named_as_the_page_names_it(pages: ModuleType) -> None:
-    look = pages._look(())
+def test_a_missing_metric_is_named_as_the_page_names_it() -> None:
+    look = pages.look_at(())
     for rule in RULES:
         for kind, _ in rule.instruments:
             found = look.instrument(kind)

@@ -33,7 +33,7 @@ from vario.sources.dialects import DIALECTS
 from vario.sources.readers import READERS
 rule = find_rule("KL997")
 reader = vario.read("tests/readers/tried-rows/sample.txt")
-dialect = vario.read("tests/dialects/tried-trainer/sample.jsonl")
+dialect = vario.read("tests/sources/logs/tried-trainer-synthetic.jsonl")
 print(json.dumps({
     "from": vario.__file__,
     "rule": rule.name,
@@ -108,6 +108,10 @@ def test_a_new_rule_has_a_page_and_every_page_is_fresh(scaffolded: tuple[Path, l
     copy, _ = scaffolded
     assert (copy / "docs/rules/kl-tries-the-scaffold.md").is_file()
     assert "tried-trainer" in (copy / "docs/rule-by-framework.md").read_text(encoding="utf-8")
+    page = (copy / "docs/frameworks/tried-trainer.md").read_text(encoding="utf-8")
+    assert "| `tried-trainer/reward` | `reward/mean` |" in page
+    assert "| `tests/sources/logs/tried-trainer-synthetic.jsonl` | synthetic |" in page
+    assert "`tried_rows`" in (copy / "docs/formats.md").read_text(encoding="utf-8")
     assert run(copy, "scripts/pages.py", "check").returncode == 0
 
 
@@ -125,8 +129,18 @@ def test_template_cases_pass(scaffolded: tuple[Path, list[Path]]) -> None:
 
 def test_the_checks_of_the_pages_pass_in_the_copy(scaffolded: tuple[Path, list[Path]]) -> None:
     copy, _ = scaffolded
-    done = run(copy, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/docs/test_pages.py")
+    files = ("tests/docs/test_pages.py", "tests/docs/test_framework_pages.py")
+    done = run(copy, "-m", "pytest", "-q", "-p", "no:cacheprovider", *files)
     assert done.returncode == 0, done.stdout[-3000:]
+
+
+def test_a_new_dialect_passes_what_every_dialect_must(scaffolded: tuple[Path, list[Path]]) -> None:
+    copy, _ = scaffolded
+    done = run(
+        copy, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/sources/test_dialect_coverage.py", "-k", "tried"
+    )
+    assert done.returncode == 0, done.stdout[-3000:]
+    assert done.stdout.startswith("....")
 
 
 @pytest.mark.skipif(importlib.util.find_spec("ruff") is None, reason="ruff is not installed")

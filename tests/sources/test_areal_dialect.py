@@ -341,3 +341,21 @@ def test_others_are_not_taken(keys: set[str]) -> None:
 def test_a_figure_of_the_users_own_stays_unmapped() -> None:
     run = made(ROW | {f"{B}tool_calls/avg": 2.0})
     assert run.unmapped == (f"{B}tool_calls/avg",)
+
+
+def test_turns_of_an_episode() -> None:
+    run = made(ROW | {"rollout/reward": 0.5, "rollout/num_turns": 2.5, "eval-rollout/num_turns": 3.0})
+    assert run.series["turns/mean"].values == pytest.approx(2.5)
+    assert "held-out" in run.ignored["eval-rollout/num_turns"]
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["ppo_actor/update/num_micro_batches", "ppo_actor/update/tree_token_ratio", "ppo_critic/num_micro_batches",
+     "ckpt/async_save_queue_depth", "timeperf/load_bcast", "sft-eval/prompt_tokens", "sft/vocab_max_logits/avg",
+     "dpo/update_successful"],
+)  # fmt: skip
+def test_how_a_batch_was_packed_carries_no_metric(key: str) -> None:
+    run = made(ROW | {key: 3.0})
+    assert run.ignored[key]
+    assert not any(s.key == key for s in run.series.values())

@@ -141,3 +141,90 @@ def test_algorithm_and_configuration_alone() -> None:
 )
 def test_the_logs_of_others_are_left_alone(keys: set[str]) -> None:
     assert not DIALECT.recognises(frozenset(keys), {})
+
+
+# several splits in one step, PipelineTrainer, and the Megatron back end
+
+
+GROUPS = {"data/step_num_groups_submitted": 20.0, "data/step_num_groups_trainable": 15.0, "data/step_num_trajectories": 160.0}  # fmt: skip
+
+
+def splits(*, every: int, prefix: str = "") -> Run:
+    """Training on 20 groups of 8, and an evaluation on 4 groups of 2 in some steps, written after it."""
+    table = Table("run", "test")
+    for step in range(12):
+        table.add({"step": step, "training_step": step} | ROW | GROUPS)
+        if step % every == 0:
+            held_out = {f"{prefix}data/step_num_groups_submitted": 4.0, f"{prefix}data/step_num_trajectories": 8.0}
+            table.add({"step": step, "training_step": step, "val/reward": 0.4, "val/reward_std_dev": 0.1} | held_out)
+    return interpret(table)
+
+
+def test_a_held_out_batch_is_not_taken_for_the_one_trained_on() -> None:
+    """Up to 0.5.18 both write their size under one name, and the later row stands: 15 of 4 groups."""
+    run = splits(every=3)
+    share = run.series["signal/zero-variance-share"]
+    assert share.steps.tolist() == [1, 2, 4, 5, 7, 8, 10, 11]
+    assert share.values == pytest.approx(0.25)
+    assert (run.declared.batch_completions, run.declared.group_size) == (160.0, 8.0)
+
+
+def test_every_step_held_out_leaves_nothing_to_go_by() -> None:
+    run = splits(every=1)
+    assert "signal/zero-variance-share" not in run.series
+    assert "same name" in run.unsettled["data/step_num_groups_submitted"]
+    assert (run.declared.batch_completions, run.declared.group_size) == (None, None)
+
+
+def test_held_out_batches_under_names_of_their_own() -> None:
+    run = splits(every=1, prefix="val/")
+    assert run.series["signal/zero-variance-share"].steps.tolist() == list(range(12))
+    assert run.declared.batch_completions == 160.0
+
+
+def test_the_pipeline_takes_groups_without_spread_out_before() -> None:
+    """All groups of its batches have spread, so the sizes say nothing; from 0.5.23 on it counts what it took out."""
+    kept = GROUPS | {"data/step_num_groups_trainable": 20.0}
+    old = made(ROW | kept | {"train/discarded_stale_groups": 0.0})
+    assert "signal/zero-variance-share" not in old.series
+    assert "before" in old.unsettled["data/step_num_groups_submitted"]
+    assert old.declared.reward_filtered is True
+    counted = {"discarded/step/zero_variance_groups": 5.0, "discarded/step/stale_groups": 2.0}
+    new = made(ROW | kept | counted)
+    assert new.series["signal/zero-variance-share"].values == pytest.approx(0.2)
+    assert new.series["signal/groups-dropped"].values == pytest.approx(5.0)
+    assert new.series["staleness/dropped"].values == pytest.approx(2.0)
+    assert new.unsettled == {}
+    tracked = made(ROW | counted | {"sample_efficiency/accepted_groups_per_step": 15.0})
+    assert tracked.series["signal/zero-variance-share"].values == pytest.approx(0.25)
+    assert made(ROW | GROUPS).declared.reward_filtered is None
+
+
+def test_megatron_writes_into_the_split() -> None:
+    """Up to 0.5.18, beside the taxonomy: its own key tells these names from those of 0.4 and of the user."""
+    reward = {k: v for k, v in ROW.items() if k != "loss/train"}
+    row = reward | GROUPS | {"train/loss": 0.02, "train/grad_norm": 0.3, "train/probs_corr": 0.99}
+    run = made(row)
+    assert run.series["loss/policy"].key == "train/loss"
+    assert run.series["gradient/norm"].values == pytest.approx(0.3)
+    assert run.series["engine/correlation"].values == pytest.approx(0.99)
+    assert run.framework_version == ">=0.5"
+    own = made({k: v for k, v in row.items() if k != "train/probs_corr"})
+    assert not {"loss/policy", "gradient/norm"} & own.series.keys()
+
+
+def test_names_of_0_5_23() -> None:
+    names = {
+        "time/step_backend_train_s": "systems/train-time",
+        "time/step_rollout_s": "systems/rollout-time",
+        "time/step_trainer_idle_s": "systems/wait-time",
+        "loss/probs_corr": "engine/correlation",
+        "loss/importance_ratio_mean": "ratio/mean",
+        "loss/clipped_token_fraction": "clip/fraction/total",
+        "offpolicy/token_weighted_policy_age_steps": "staleness/mean",
+    }
+    run = made(ROW | dict.fromkeys(names, 0.5))
+    assert {key: name for name, series in run.series.items() if (key := series.key) in names} == names
+    assert run.knobs["staleness-bound"].current == 4
+    rest = ("queue/occupancy", "vllm/world_size", "objective/score", "loss/importance_ratio_p99", "pipeline_settings/queue_maxsize")
+    assert made(ROW | dict.fromkeys(rest, 0.5)).unmapped == ()

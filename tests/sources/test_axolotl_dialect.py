@@ -206,3 +206,21 @@ def test_settings() -> None:
     pairs = made(PAIR, {"rl": "dpo", "base_model": "some/model", "rl_beta": 0.2})
     assert (pairs.knobs["preference-beta"].key, pairs.knobs["preference-beta"].current) == ("rl_beta", 0.2)
     assert "trl.beta" in made({k: v for k, v in ROW.items() if k != "kl"}, config).missing()["kl/reference"]
+
+
+def test_log_probabilities_a_token_are_no_sums() -> None:
+    row = {"loss": 1.0, "chosen_geometric_mean": -1.2, "rejected_geometric_mean": -1.5, "log_odds": 0.3, "ppl": 2.7}
+    run = made(row, {"rl": "orpo", "base_model": "m"})
+    assert run.framework == "axolotl"
+    assert not any(name.startswith("preference/") for name in run.series)
+    assert {"chosen_geometric_mean", "rejected_geometric_mean", "log_odds"} <= run.ignored.keys()
+
+
+def test_grpo_on_a_remote_service() -> None:
+    """Its accuracy is the share of positive rewards, no share of pairs."""
+    row = {"loss": 1.0, "reward": 0.4, "accuracy": 0.4, "mean_abs_advantage": 0.8, "learning_rate": 1e-5}
+    run = made(row, {"rl": "grpo", "base_model": "m", "trl": {"num_generations": 8}})
+    assert run.algorithm == "grpo"
+    assert run.series["reward/mean"].values == pytest.approx(0.4)
+    assert "preference/accuracy" not in run.series
+    assert {"accuracy", "mean_abs_advantage"} <= run.ignored.keys()

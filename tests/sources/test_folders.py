@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -217,3 +218,31 @@ def test_a_wrong_project_file_is_explained(tmp_path: Path, text: str, capsys: py
     (tmp_path / "vario.toml").write_text(text)
     assert main(["diagnose", str(log)]) == 2
     assert "vario.toml" in capsys.readouterr().err
+
+
+def test_a_rotated_log_is_one_log(tmp_path: Path) -> None:
+    lines = [f"{{'loss': {0.5 + 0.001 * i}, 'reward': {0.01 * i}, 'epoch': 0.1}}\n" for i in range(90)]
+    (tmp_path / "train.log.2").write_text("".join(lines[:30]))
+    with gzip.open(tmp_path / "train.log.1.gz", "wt") as packed:
+        packed.write("".join(lines[30:60]))
+    (tmp_path / "train.log").write_text("".join(lines[60:]))
+    run = vario.read(tmp_path)
+    assert run.series["reward/mean"].steps.tolist() == list(range(1, 91))
+    np.testing.assert_allclose(run.series["reward/mean"].values, 0.01 * np.arange(90))
+
+
+def test_wandb_s_settings_are_unwrapped(tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "wandb-history.jsonl", [{"_step": s, "critic/score/mean": 0.01 * s} for s in range(60)])
+    (tmp_path / "config.yaml").write_text(
+        "wandb_version: 1\n_wandb:\n  value: {cli_version: 0.12}\nactor_rollout_ref:\n  desc: null\n  value:\n    rollout: {n: 5}\n"
+        "data:\n  desc: null\n  value: {max_response_length: 768}\n"
+    )
+    run = vario.read(tmp_path)
+    assert run.framework == "verl"
+    assert (run.declared.group_size, run.declared.max_length) == (5.0, 768.0)
+    assert (run.knobs["group-size"].current, run.knobs["group-size"].is_default) == (5, False)
+
+
+def test_the_algorithm_may_stand_in_the_log_s_name(tmp_path: Path) -> None:
+    assert vario.read(write_jsonl(tmp_path / "my_grpo_run.jsonl", loop(1))).algorithm == "grpo"
+    assert vario.read(write_jsonl(tmp_path / "metrics.jsonl", loop(1))).algorithm == "unknown"

@@ -224,7 +224,8 @@ def test_clipping_of_ratios_and_of_lengths() -> None:
 def test_engine_and_weights() -> None:
     run = vario.read(GRPO)
     assert run.series["engine/kl"].values.tolist() == logged(GRPO, "rollout_correction/kl")
-    assert run.series["engine/logprob-gap/mean"].key == "rollout_correction/log_ppl_abs_diff"
+    assert "engine/logprob-gap/mean" not in run.series, "log_ppl_abs_diff compares means of sequences"
+    assert "cancel" in run.ignored["rollout_correction/log_ppl_abs_diff"]
     assert run.series["behaviour-weight/mean"].key == "rollout_correction/is_weight_mean"
     assert run.series["behaviour-weight/effective-share"].key == "rollout_correction/ess"
     assert run.series["behaviour-weight/capped-share"].key == "rollout_correction/clipped_frac"
@@ -287,3 +288,38 @@ def test_settings() -> None:
     assert "log_entropy" in run.missing()["entropy/mean"]
     assert made(rewarded, ARGS | {"advantage_estimator": "reinforce_plus_plus"}).algorithm == "reinforce++"
     assert made(rewarded, ARGS | {"advantage_estimator": "reinforce_plus_plus"}).declared.group_size == 8.0
+
+
+@pytest.mark.parametrize(("mode", "there"), [("token_truncate", True), ("token_mask", False), ("sequence_mask", False)])
+def test_masked_weights_are_counted_as_if_they_were_there(mode: str, there: bool) -> None:
+    """The effective share clamps the weights from below, also those that a mask set to 0."""
+    row = {"reward": 0.5, "entropy/mean": 0.4, "rollout_correction/ess": 0.9, "rollout_correction/clipped_frac": 0.3}
+    run = made(lambda _: row, {"rollout_importance_sampling_mode": mode})
+    assert ("behaviour-weight/effective-share" in run.series) is there
+    assert ("1/threshold" in run.unsettled.get("rollout_correction/ess", "")) is not there
+    assert run.series["behaviour-weight/capped-share"].values == pytest.approx(0.3)
+
+
+def test_what_the_allocator_holds_is_no_memory_in_use() -> None:
+    run = vario.read(GRPO)
+    assert "systems/memory" not in run.series
+    assert "allocator" in run.ignored["memory(GiB)"]
+
+
+def test_use_of_hardware_is_no_reward_function() -> None:
+    ray = {"reward": 0.5, "adv_nonzero": 0.4, "MathAccuracy": 0.5, "MFU": 0.31, "kl": 0.01, "loss": 0.1}
+    run = made(lambda _: ray)
+    assert run.components() == ("MathAccuracy",)
+    assert "hardware" in run.ignored["MFU"]
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["eval_fipo/future_kl_mean", "eval_sdar/coef", "eval_rlsd_lambda", "eval_teacher_kl", "logps_mean/chosen",
+     "eval_logps_mean/rejected", "center_rewards_loss", "loss_math"],
+)  # fmt: skip
+def test_keys_of_few_runs_have_a_reason(key: str) -> None:
+    run = made(lambda _: {"loss": 0.1, "entropy/mean": 0.4, "frac_reward_zero_std": 0.1, key: 0.2})
+    assert run.framework == "ms-swift"
+    assert run.ignored[key]
+    assert not any(s.key == key for s in run.series.values())

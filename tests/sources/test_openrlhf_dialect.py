@@ -224,3 +224,28 @@ def test_others_are_not_taken(keys: set[str]) -> None:
     assert not openrlhf.recognises(
         frozenset(keys), {"init_kl_coef": 0.2, "n_samples_per_prompt": 8, "advantage_estimator": "grpo"}
     )
+
+
+DYNAMIC = {"train": {"dynamic_batch_enable": True}, "algo": {"kl": {"init_coef": 0.01, "use_loss": True}}}
+
+
+@pytest.mark.parametrize("key", ["entropy_loss", "ent_loss"])
+def test_dynamic_batches_divide_losses(key: str) -> None:
+    """From 0.10.4 on by the number of micro-batches in a step, which is not logged."""
+    row = ROW | {key: 0.1, "logprobs_diff": 0.012}
+    recent = made(row | {"is_filter_ratio": 0.0}, DYNAMIC)
+    assert "entropy/mean" not in recent.series
+    assert "micro-batches" in recent.unsettled[key]
+    assert recent.series["kl/reference"].values == pytest.approx(0.012), "a plain mean over tokens, not the loss's"
+    open_version = made(row, DYNAMIC)
+    assert "entropy/mean" not in open_version.series, "0.10.3 and before were not affected, but which it is is not known"
+    for config in (DYNAMIC | {"train": {"dynamic_batch_enable": False}}, {"use_dynamic_batch": True, "actor_learning_rate": 1e-6}, {}):
+        assert made(row, config).series["entropy/mean"].values == pytest.approx(0.1)
+
+
+def test_dynamic_batches_leave_the_divergence_of_the_reward_alone() -> None:
+    """Outside the loss it is averaged over samples."""
+    config = DYNAMIC | {"algo": {"kl": {"init_coef": 0.01, "use_loss": False}}}
+    run = made(ROW | {"kl": 0.01, "is_filter_ratio": 0.0}, config)
+    assert run.series["kl/reference"].values == pytest.approx(0.01)
+    assert "kl" in made(ROW | {"is_filter_ratio": 0.0}, DYNAMIC).unsettled

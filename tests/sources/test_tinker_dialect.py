@@ -245,3 +245,34 @@ def test_real_runs() -> None:
     assert pairs.unmapped == ()
     margin = pairs.series["preference/margin"].values
     assert abs(float(margin[0])) < 0.01 < float(np.median(margin[-300:]))
+
+
+def test_benchmarks_and_comparisons_are_held_out_scores() -> None:
+    """The share of errors and the benchmark's own figures are not."""
+    one = made(LOOP | {"eval/gsm8k/score": 0.4, "eval/gsm8k/num_errors": 1.0, "eval/gsm8k/gsm8k/loose": 0.5})
+    assert one.series["eval/score/mean"].key == "eval/gsm8k/score"
+    assert one.series["eval/score/mean"].values == pytest.approx(0.4)
+    assert {"eval/gsm8k/num_errors", "eval/gsm8k/gsm8k/loose"} <= one.ignored.keys()
+    two = made(LOOP | {"test/eval/gsm8k/score": 0.4, "win_rate": 0.6, "stderr": 0.02})
+    assert {n: s.key for n, s in two.series.items() if n.startswith("eval/")} == {
+        "eval/set/gsm8k/mean": "test/eval/gsm8k/score",
+        "eval/set/win_rate/mean": "win_rate",
+    }
+
+
+def test_likelihood_of_held_out_pairs() -> None:
+    pairs = {"dpo_loss": 0.6, "chosen_reward": 0.1, "rejected_reward": -0.1, "margin": 0.2, "accuracy": 0.6}
+    run = made(pairs | {"test/nll": 1.8, "test/bpb": 0.7})
+    assert run.series["eval/loss"].values == pytest.approx(1.8)
+    assert "bytes" in run.ignored["test/bpb"]
+
+
+def test_the_distance_to_a_teacher_is_no_reference() -> None:
+    run = made(LOOP | {"teacher_kl": 0.3, "teacher_kl/dataset_0": 0.3, "sdft/reverse_kl_mean": 0.2})
+    assert "kl/reference" not in run.series
+    assert {"teacher_kl", "teacher_kl/dataset_0", "sdft/reverse_kl_mean"} <= run.ignored.keys()
+
+
+def test_keys_of_a_loop_by_hand_still_stand_out() -> None:
+    run = made(LOOP | {"train/reward": 0.5, "test/exactness": 0.5, "eval/mine/exactness": 0.5})
+    assert set(run.unmapped) == {"train/reward", "test/exactness", "eval/mine/exactness"}

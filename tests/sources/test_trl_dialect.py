@@ -124,8 +124,9 @@ def signal(run: Run) -> bool:
 def test_share_of_groups_without_spread() -> None:
     assert signal(made(MODERN))
     assert signal(made(MODERN | {"frac_reward_zero_std": 1.0}, {"scale_rewards": "group"}))
-    undecided = made(MODERN | {"frac_reward_zero_std": 1.0})
+    undecided = made(MODERN | {"frac_reward_zero_std": 0.0})
     assert not signal(undecided)
+    assert signal(made(MODERN | {"frac_reward_zero_std": 1.0})), "no spread in the batch leaves none in its groups"
     assert "scale_rewards" in undecided.unsettled["frac_reward_zero_std"]
 
 

@@ -276,7 +276,7 @@ def test_a_notebooks_table_hides_keys_and_proves_no_version() -> None:
 
 
 def test_zero_variance_share_before_batch_scaling_existed() -> None:
-    always = MODERN | {"frac_reward_zero_std": 1.0}
+    always = MODERN | {"frac_reward_zero_std": 0.0}
     assert "signal/zero-variance-share" in made(always, {"trl_version": "0.21.0"}).series
     assert "signal/zero-variance-share" not in made(always, {"trl_version": "0.24.0"}).series
 

@@ -155,6 +155,15 @@ class Reading:
         return self.points > 0 and float(np.ptp(self.values)) <= 1e-9 * max(1e-9, float(np.abs(self.values).max()))
 
     @cached_property
+    def constant_since(self) -> int | None:
+        """First step of the stretch, lasting until now, in which every value is the same; None for one point."""
+        moved = np.flatnonzero(
+            np.abs(self.values - self.values[-1]) > 1e-9 * max(1e-9, float(np.abs(self.values).max()))
+        )
+        first = int(moved[-1]) + 1 if moved.size else 0
+        return int(self.steps[first]) if self.points - first > 1 else None
+
+    @cached_property
     def shape(self) -> Shape | None:
         """Shape of all history; None below the points it needs."""
         return shape_of(thin(self.values, WINDOW)[0])

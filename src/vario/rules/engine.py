@@ -130,6 +130,8 @@ def judge(run: Run, *, replay: bool = True, rules: Sequence[Rule] = RULES) -> Ju
     look = Look(history, int(run.logged_steps[-1]))
     for count in looks(rows) if replay else [rows]:
         step = int(run.logged_steps[count - 1])
+        if count == rows:
+            step = max([step, *(int(s.steps[-1]) for n, s in run.series.items() if n.startswith("eval/") and len(s))])
         look = Look(history, step)
         for rule in rules:
             outcome = outcomes[rule.name] = rule.judge(look)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from vario.instruments import EngineGap
-from vario.rules.base import Evidence, Severity, Sign, lower, number, rule, set_
+from vario.instruments import EngineGap, Record
+from vario.rules.base import Evidence, Excluded, Severity, Sign, lower, number, rule, set_
 
 _UNITS = {
     "engine/logprob-gap/mean": "nats a token",
@@ -31,7 +31,7 @@ _UNITS = {
     ),
     explains=("behaviour-weight-off-one", "rollouts-too-stale"),
 )
-def engine_mismatch(gap: EngineGap) -> Iterator[Sign]:
+def engine_mismatch(gap: EngineGap, record: Record) -> Iterator[Sign]:
     """Trainer and sampler disagree on the probability of the same tokens.
 
     What it shows:
@@ -62,5 +62,8 @@ def engine_mismatch(gap: EngineGap) -> Iterator[Sign]:
         )
         if gap.largest is not None:
             yield Evidence(f"the largest is {number(gap.largest.level)}", (gap.largest.name,))
+        held = record.find("eval/score/mean", least=1)
+        if held is not None and (held.rises() or 0.9 <= held.level <= 1.0):
+            yield Excluded(f"not fatal so far: the held-out score is {number(held.level)} all the same")
         if reading.rises():
             yield Evidence("it grows: stale weights are likelier than numerics", (reading.name,))

@@ -18,7 +18,7 @@ VITAL = ("gradient/norm", "loss/", "kl/", "entropy/", "preference/")
     lasting=True,
     causes=(
         "fp16 overflow",
-        "a token id or mask mismatch",
+        "a token id or mask mismatch (in several turns: token ids are passed on, not text tokenised again)",
         "an exponential in the KL estimate",
         "a batch split to zero size",
     ),
@@ -58,6 +58,18 @@ def non_finite(record: Record) -> Iterator[Sign]:
             f"{name} is not finite at {len(found[name])} steps, first at step {found[name][0]}",
             (name,),
             found[first][0],
+        )
+    norm = record.find("gradient/norm", least=1)
+    bad = {s for steps in found.values() for s in steps}
+    if (
+        norm is not None
+        and not norm.bad_steps.size
+        and bad <= set(norm.steps.tolist())
+        and all(n.startswith(("loss/", "preference/")) for n in found)
+    ):
+        yield Grave(Severity.WARNING)
+        yield Doubt(
+            "the gradient is finite at each of these steps: an average over an empty class in the batch, perhaps, and not the weights"
         )
     if recovered:
         yield Grave(Severity.WARNING)

@@ -50,14 +50,17 @@ def reward_constant(reward: Reward, record: Record) -> Iterator[Sign]:
         taxonomy of public threads, reward_zero and verifier_bug
     """
     total = reward.total
-    if total.points < LEAST or not total.constant:
+    since = total.constant_since
+    if since is None or total.points_since(since) < max(LEAST, total.points // 2):
         return
     spread = record.find("reward/std/batch") or record.find("reward/std/within-group")
     if spread is not None and spread.level > 1e-6:
         return
     value = float(total.values[-1])
     yield Evidence(
-        f"reward/mean is {number(value)} in all {total.points} logged steps", ("reward/mean",), int(total.steps[0])
+        f"reward/mean is exactly {number(value)} in all {total.points_since(since)} logged steps since {since}",
+        ("reward/mean",),
+        since,
     )
     if spread is not None:
         yield Evidence("the spread of rewards is zero as well", (spread.name,))

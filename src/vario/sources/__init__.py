@@ -16,7 +16,7 @@ from vario.sources.dialects import DIALECTS
 from vario.sources.dialects.base import NEWEST, OLDEST, Context, Dialect, Version, give_meaning, with_part_sizes
 from vario.sources.places import Place, checkpoints_of, find, load, together
 from vario.sources.rows import Table
-from vario.sources.settings import is_trainer_config, read_config, settle
+from vario.sources.settings import MODEL_FIELDS, is_trainer_config, read_config, settle
 
 __all__ = ["found_below", "interpret", "read", "read_all", "runs"]
 
@@ -140,7 +140,12 @@ def _configure(table: Table, paths: list[Path]) -> None:
         except ConfigError as error:
             table.warnings.append(str(error))
             continue
-        if path.suffix == ".bin" or is_trainer_config(raw):
+        if path.suffix != ".bin" and not is_trainer_config(raw):
+            if not MODEL_FIELDS & raw.keys():
+                table.warnings.append(
+                    f"{path.name}: holds no setting of a trainer that vario knows; give it with --config if it is one"
+                )
+        else:
             for key, value in raw.items():
                 table.config.setdefault(key.lstrip("_") if path.suffix == ".bin" else key, value)
 
@@ -218,7 +223,13 @@ def interpret(table: Table, mapping: Mapping[str, str] | None = None) -> Run:
     config = settle(table.config)
     dialect, series = _recognise(table, config)
     keys = frozenset(series)
-    context = Context(keys, config, dialect.algorithm(keys, config), series, files=frozenset(table.files))
+    context = Context(
+        keys,
+        config,
+        dialect.algorithm(keys, config | {"log.name": Path(table.path.partition("#")[0]).name}),
+        series,
+        files=frozenset(table.files),
+    )
     oldest, newest = dialect.versions(context)
     context = dataclasses.replace(context, oldest=oldest, newest=newest)
     meaning = give_meaning(dialect, context, _checked(mapping or {}, series))

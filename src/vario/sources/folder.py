@@ -24,6 +24,8 @@ LOG_SUFFIXES = frozenset(
     {".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".log", ".txt", ".out", ".err", ".ipynb", ".parquet", ".wandb", ".db",
      ".sqlite", ".sqlite3"}
 )  # fmt: skip
+ROTATED = re.compile(r"\.\d{1,3}")
+"""What log rotation puts behind a name; the higher number is the older file."""
 PACKED = frozenset({".gz", ".zst"})
 CONFIG_NAMES = frozenset(
     {"config.json", "config.yaml", "config.yml", "args.json", "training_args.json", "training_args.yaml", "hparams.yaml",
@@ -78,9 +80,9 @@ def _is_checkpoint(here: Path, folders: list[str]) -> int | None:
 def _is_log(path: Path) -> bool:
     if path.name in NEVER_LOGS or path.name in CONFIG_NAMES:
         return False
-    suffixes = path.suffixes[-2:]
     if ".tfevents." in path.name:
         return True
+    suffixes = [s for s in path.suffixes if not ROTATED.fullmatch(s)][-2:]
     return bool(suffixes) and (
         suffixes[-1] in LOG_SUFFIXES or (suffixes[-1] in PACKED and (len(suffixes) == 1 or suffixes[0] in LOG_SUFFIXES))
     )

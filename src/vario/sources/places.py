@@ -14,10 +14,11 @@ from types import ModuleType
 from vario.errors import Malformed, NothingReadable, SourceError
 from vario.run import Checkpoint
 from vario.sources import event_files
-from vario.sources.folder import CHECKPOINT, MAX_ENTRIES, Found, look, nothing
+from vario.sources.folder import CHECKPOINT, MAX_ENTRIES, PACKED, ROTATED, Found, look, nothing
 from vario.sources.merging import Told, agree, join
 from vario.sources.opening import head_of
 from vario.sources.readers import READERS, console, csv_rows, json_document, jsonl, mlflow_folder, notebook, tensorboard
+from vario.sources.readers.parser import read_all
 from vario.sources.rows import Table
 from vario.sources.states import home_of, read_states
 
@@ -282,11 +283,14 @@ def _tables(place: Place) -> tuple[list[Table], list[SourceError]]:
             tables.append(event_files.read_together(events))
         except SourceError as error:
             failures.append(error)
-    for reader, path in place.logs:
+    for reader, parts in _rotated(place.logs):
         if reader is tensorboard:
             continue
+        path = parts[-1]
         try:
-            table: Table = reader.read(path)
+            table: Table = (
+                read_all(reader.start(path), parts, "no row of metrics") if len(parts) > 1 else reader.read(path)
+            )
             table.flush()
             tables.append(table)
         except NothingReadable as error:
@@ -301,6 +305,32 @@ def _tables(place: Place) -> tuple[list[Table], list[SourceError]]:
     ranks = {reader.__name__.rpartition(".")[2].partition("_")[0]: i for i, reader in enumerate(RANK)}
     tables.sort(key=lambda t: (-_points(t), ranks.get(t.kind, 0)))
     return ([first] if first is not None else []) + tables, failures
+
+
+def _rotated(logs: list[tuple[ModuleType, Path]]) -> list[tuple[ModuleType, list[Path]]]:
+    """Files that log rotation cut one log into, oldest first; every other file by itself."""
+    families: dict[tuple[str, Path], list[tuple[ModuleType, Path]]] = {}
+    for reader, path in logs:
+        families.setdefault((reader.__name__, path.with_name(_base_name(path))), []).append((reader, path))
+    made: list[tuple[ModuleType, list[Path]]] = []
+    for members in families.values():
+        if len(members) > 1 and hasattr(members[0][0], "start"):
+            made.append((members[0][0], sorted((p for _, p in members), key=_rotation, reverse=True)))
+        else:
+            made += [(reader, [path]) for reader, path in members]
+    return made
+
+
+def _base_name(path: Path) -> str:
+    name = path.name
+    for packed in PACKED:
+        name = name.removesuffix(packed)
+    return ROTATED.sub("", name) if ROTATED.fullmatch(Path(name).suffix) and Path(name).stem.count(".") else name
+
+
+def _rotation(path: Path) -> int:
+    found = [int(s[1:]) for s in path.suffixes if ROTATED.fullmatch(s)]
+    return found[-1] if found else 0
 
 
 def _points(table: Table) -> int:

@@ -6,14 +6,20 @@ relative to the address and only those that can be logs or settings; weights sta
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
+import os
 import re
+import shutil
 import sys
 import tempfile
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import IO
 
 from vario.errors import Malformed, NothingReadable
+from vario.sources.mlflow_server import BROWSER, found_in_mlflow
 from vario.sources.opening import MAX_UNPACKED
 from vario.sources.rows import Table
 
@@ -21,45 +27,56 @@ Named = list[tuple[str, Callable[[], Table]]]
 MAX_FETCH = 4 << 30
 """More bytes than this are not fetched for one run; give the log's own address instead."""
 MAX_FILES = 2000
+MAX_DEPTH, MAX_LINKS = 6, 4
+"""Folders are listed so many levels down, and pages of links, where each folder is a request, not as many."""
+MAX_NAME = 200
+"""Bytes of a name that every file system takes."""
 PIECE = 1 << 20
 WANTED = re.compile(
-    r"(?i)(\.jsonl|\.ndjson|\.json|\.csv|\.tsv|\.log|\.txt|\.out|\.err|\.ipynb|\.wandb|\.db|\.sqlite3?|\.ya?ml|\.toml|\.parquet)(\.gz|\.zst)?$"
-    r"|\.tfevents\.|(^|/)training_args\.bin$|(^|/)(metrics|params)/[^.]+$|(^|/)meta\.yaml$"
+    r"(?i)(\.jsonl|\.ndjson|\.json|\.csv|\.tsv|\.log|\.txt|\.out|\.err|\.ipynb|\.wandb|\.ya?ml|\.toml|\.parquet)(\.gz|\.zst)?$"
+    r"|\.(db|sqlite3?)(-wal)?$|\.tfevents\.|(^|/)training_args\.bin$|(^|/)meta\.yaml$"
+    r"|(^|(^|/)[0-9a-f]{32}/)(metrics|params)/."  # a run of MLflow's file store: a file for each key, dots and all
 )
 UNWANTED = re.compile(
     r"(^|/)(tokenizer|vocab|merges|added_tokens|special_tokens_map|model\.safetensors\.index)[^/]*$|(^|/)(completions|rollouts?)/"
 )
-_BROWSER = re.compile(r"^(https?://[^/#]+)/?#/experiments/[^/]+/runs/(\w+)")
-"""The address of a run as MLflow's pages show it."""
+_WANDB_PAGE = re.compile(r"^https?://(?:[\w-]+\.)?wandb\.ai/([^/?#]+)/([^/?#]+)(?:/runs/([^/?#]+))?")
+"""The address of a run or of a project as W&B's pages show it."""
 
 
-def found_at(address: str, run: str | None) -> Named:
+def found_at(address: str, run: str | None, *, every: bool = False) -> Named:
     """The runs at an address, and what reads each.
 
     Raises:
         NothingReadable: the address cannot be read, or a package that it needs is not installed.
     """
     if address == "-":
-        return _standard_input(sys.stdin.buffer)
+        return _standard_input(sys.stdin.buffer, run, every=every)
+    if page := _WANDB_PAGE.match(address):
+        address = "wandb://" + "/".join(part for part in page.groups() if part)
     if address.startswith("wandb://"):
         from vario.sources.wandb_server import found_in_wandb
 
         return found_in_wandb(address, run)
-    if (page := _BROWSER.match(address)) or address.startswith(("mlflow+", "mlflow://")):
-        from vario.sources.mlflow_server import found_in_mlflow
-
-        return found_in_mlflow(f"mlflow+{page[1]}/{page[2]}" if page else address, run)
+    if BROWSER.match(address) or address.startswith(("mlflow+", "mlflow://")):
+        return found_in_mlflow(address, run)
     if address.startswith("trackio://"):
-        return _trackio(address.removeprefix("trackio://"), run)
-    return _fetched(address, run)
+        return _trackio(address.removeprefix("trackio://"), run, every=every)
+    return _fetched(address, run, every=every)
 
 
-def _standard_input(stream: IO[bytes]) -> Named:
+class _Folder:
+    """A folder that is removed when no reader needs it any more, and at the end at the latest."""
+
+    def __init__(self) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix="vario-")).resolve()
+        self.remove = weakref.finalize(self, shutil.rmtree, str(self.path), ignore_errors=True)
+
+
+def _standard_input(stream: IO[bytes], run: str | None, *, every: bool) -> Named:
     """Everything that comes through a pipe, kept in a file until it is read."""
-    from vario.sources import found_below
-
-    folder = tempfile.TemporaryDirectory(prefix="vario-")
-    path = Path(folder.name) / "stdin"
+    folder = _Folder()
+    path = folder.path / "stdin"
     size = 0
     with path.open("wb") as kept:
         while piece := stream.read(PIECE):
@@ -69,106 +86,166 @@ def _standard_input(stream: IO[bytes]) -> Named:
             kept.write(piece)
     if not size:
         raise Malformed("standard input: empty; is the command before the pipe at fault?")
-    return _kept(found_below(path, None, shown="-"), folder)
+    return _named(folder, path, "-", run, every=every)
 
 
-def _trackio(address: str, run: str | None) -> Named:
+def _trackio(address: str, run: str | None, *, every: bool) -> Named:
     """`trackio://project` or `trackio://project/run`, where trackio keeps its files on this machine."""
-    import os
-
     from vario.sources import found_below
 
     project, _, name = address.partition("/")
     home = Path(os.environ.get("HF_HOME", Path.home() / ".cache" / "huggingface"))
     folder = Path(os.environ.get("TRACKIO_DIR", home / "trackio"))
-    path = folder / f"{project}.db"
+    # trackio leaves blanks and the like out of the file's name
+    path = folder / f"{''.join(c for c in project if c.isalnum() or c in '-_')}.db"
     if not path.is_file():
         raise NothingReadable(
             f"trackio://{address}: no project {project!r} in {folder}; is TRACKIO_DIR set as in the training?"
         )
-    return found_below(path, name or run)
+    return found_below(path, name or run, every=every)
 
 
-def _fetched(address: str, run: str | None) -> Named:
+def _fetched(address: str, run: str | None, *, every: bool) -> Named:
     from vario.sources import found_below
 
     try:
         import fsspec
+        from fsspec.implementations.local import LocalFileSystem
     except ImportError as error:
         raise NothingReadable(f"{address}: needs `pip install 'vario[remote]'` (fsspec)") from error
-    folder = tempfile.TemporaryDirectory(prefix="vario-")
+    folder = _Folder()
     try:
         filesystem, root = fsspec.core.url_to_fs(address)
-        base = _fetch(filesystem, root, Path(folder.name), address)
+        if isinstance(filesystem, LocalFileSystem):
+            return found_below(Path(root), run, every=every)
+        filesystem.invalidate_cache()  # a log that grows is asked for again
+        base = _fetch(filesystem, root, folder.path, address)
     except (NothingReadable, Malformed):
-        folder.cleanup()
         raise
     except ImportError as error:
-        folder.cleanup()
         raise NothingReadable(f"{address}: {error}; install the package for this kind of address") from error
     except Exception as error:  # every file system raises its own errors; none of them is ours
-        folder.cleanup()
         raise NothingReadable(
             f"{address}: cannot be read ({type(error).__name__}: {str(error)[:200]}); check the address and your credentials"
         ) from error
-    return _kept(found_below(base, run, shown=address), folder)
+    return _named(folder, base, address, run, every=every)
 
 
 def _fetch(filesystem: object, root: str, folder: Path, address: str) -> Path:
     """Copy what can be a log or a setting; the local path of what the address names."""
     info = filesystem.info(root)  # type: ignore[attr-defined]
-    if info.get("type") == "file":
-        target = folder / safe_name(PurePosixPath(root).name or "log")
-        _copy(filesystem, root, target, int(info.get("size") or 0), address)
+    # how a web server shows a folder; some give every file that they do not know as a page too
+    is_page = info.get("mimetype") == "text/html" and not WANTED.search(root)
+    left = [MAX_FETCH]
+    if info.get("type") == "file" and not is_page:
+        if int(info.get("size") or 0) > MAX_FETCH:
+            raise NothingReadable(
+                f"{address}: {int(info['size']) >> 30} GiB are too much to fetch; fetch it yourself and give the path"
+            )
+        target = folder / safe_name(PurePosixPath(root).name.partition("?")[0] or "log")
+        _copy(filesystem, root, target, left, address)
         return target
-    listed: dict[str, dict[str, object]] = filesystem.find(root, maxdepth=6, detail=True)  # type: ignore[attr-defined]
+    root = f"{root.rstrip('/')}/" if is_page else root
+    depth = MAX_LINKS if is_page else MAX_DEPTH
+    listed: dict[str, dict[str, object]] = filesystem.find(root, maxdepth=depth, detail=True)  # type: ignore[attr-defined]
     wanted = []
     for name, detail in sorted(listed.items()):
         relative = str(name).removeprefix(str(root).rstrip("/")).lstrip("/")
         if detail.get("type") == "file" and WANTED.search(relative) and not UNWANTED.search(relative):
             wanted.append((str(name), relative, int(detail.get("size") or 0)))  # type: ignore[call-overload]
+    if not wanted and is_page:
+        raise NothingReadable(
+            f"{address}: a web page that links to no log; give the log's own address, or the raw file's"
+        )
     if not wanted:
         raise NothingReadable(f"{address}: {len(listed)} files, and none that could be a log of a training")
     if len(wanted) > MAX_FILES or sum(size for _, _, size in wanted) > MAX_FETCH:
         raise NothingReadable(
             f"{address}: {len(wanted)} files of {sum(s for _, _, s in wanted) >> 20} MiB could be logs; give the address of one run or one log"
         )
-    for name, relative, size in wanted:
-        parts = [safe_name(p) for p in PurePosixPath(relative).parts]
-        target = folder.joinpath(*parts)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        _copy(filesystem, name, target, size, address)
+    for name, relative, _ in wanted:
+        _copy(filesystem, name, _target(folder, relative), left, address)
     return folder
 
 
+def _target(folder: Path, relative: str) -> Path:
+    """Where a file of that name is put: below the folder, and in no other's place."""
+    target = folder.joinpath(*(safe_name(part) for part in PurePosixPath(relative).parts))
+    number = 0
+    while True:
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError):  # an object store knows a file and a folder of one name
+            pass
+        else:
+            if not target.exists():
+                return target
+        number += 1
+        target = folder / f"again_{number}" / target.name
+
+
 def safe_name(name: str) -> str:
-    """A file name that stays where it is put: no separators, no `..`."""
-    cleaned = re.sub(r"[\\/\0:]", "_", name).strip()
-    return "_" if cleaned in ("", ".", "..") else cleaned[:200]
+    """A file name that stays where it is put: no separators, no `..`, no longer than a name can be."""
+    cleaned = re.sub(r"[\\/\0:]", "_", name).encode("utf-8", "replace")
+    if len(cleaned) > MAX_NAME:  # what a file is, its ending tells
+        cleaned = cleaned[: MAX_NAME // 2 - 1] + b"_" + cleaned[-MAX_NAME // 2 :]
+    text = cleaned.decode("utf-8", "ignore").strip()
+    return "_" if text in ("", ".", "..") else text
 
 
-def _copy(filesystem: object, name: str, target: Path, size: int, address: str) -> None:
-    if size > MAX_FETCH:
-        raise NothingReadable(f"{address}: {size >> 30} GiB are too much to fetch")
-    got = 0
+def _copy(filesystem: object, name: str, target: Path, left: list[int], address: str) -> None:
+    """Copy one file; `left` is what may still be fetched, as not every server tells sizes, or the right ones."""
     with filesystem.open(name, "rb") as source, target.open("wb") as kept:  # type: ignore[attr-defined]
         while piece := source.read(PIECE):
-            got += len(piece)
-            if got > min(MAX_FETCH, MAX_UNPACKED):
-                raise NothingReadable(f"{address}: {name} does not end; more than {MAX_FETCH >> 30} GiB came")
+            left[0] -= len(piece)
+            if left[0] < 0 or MAX_FETCH - left[0] > MAX_UNPACKED:
+                raise NothingReadable(
+                    f"{address}: {name} does not end, or all is too much to fetch: more than {MAX_FETCH >> 30} GiB came; "
+                    "fetch it yourself and give the path"
+                )
             kept.write(piece)
 
 
-def _kept(named: Named, folder: tempfile.TemporaryDirectory[str]) -> Named:
-    """The same readers, holding the fetched folder for as long as they are needed."""
+def _named(folder: _Folder, base: Path, address: str, run: str | None, *, every: bool) -> Named:
+    """The runs that were fetched: their readers hold the folder, and speak of the address."""
+    from vario.sources import found_below
+
+    said = "standard input" if address == "-" else address
+
+    def clean(text: str) -> str:
+        if base != folder.path:
+            return text.replace(str(base), said)
+        return text.replace(f"{folder.path}{os.sep}", "").replace(str(folder.path), said)
+
+    @contextlib.contextmanager
+    def speaking() -> Iterator[None]:
+        try:
+            yield
+        except (NothingReadable, Malformed) as error:
+            text = clean(str(error))
+            raise type(error)(text if said in text else f"{said}: {text}") from error
 
     def holding(make: Callable[[], Table]) -> Callable[[], Table]:
         def made() -> Table:
-            table = make()
-            table.warnings = [w.replace(folder.name, "").lstrip("/") for w in table.warnings]
+            with speaking():
+                table = make()
+            table.warnings = [clean(w) for w in table.warnings]
+            table.checkpoints = [dataclasses.replace(c, path=clean(c.path)) for c in table.checkpoints]
             return table
 
         made.folder = folder  # type: ignore[attr-defined]
         return made
 
-    return [(name, holding(make)) for name, make in named]
+    def found(name: str | None, *, all_of_them: bool) -> Named:
+        with speaking():
+            below = found_below(base, name, shown=address, every=all_of_them)
+        return [(clean(n), holding(make)) for n, make in below]
+
+    try:
+        return found(run, all_of_them=every)
+    except NothingReadable:
+        # a name that was shown without the folder's
+        chosen = [(n, make) for n, make in found(None, all_of_them=True) if n == run] if run is not None else []
+        if not chosen:
+            raise
+        return chosen

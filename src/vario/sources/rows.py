@@ -343,7 +343,9 @@ MAX_RETURNS = 100
 
 
 def _repeats(blocks: list[Block]) -> int:
-    steps = np.concatenate([b.steps for b in blocks])
+    steps = blocks[0].steps if len(blocks) == 1 else np.concatenate([b.steps for b in blocks])
+    if bool((np.diff(steps) > 0).all()):
+        return 0
     return int(steps.size - np.unique(steps).size)
 
 

@@ -6,6 +6,7 @@ import io
 import json
 import math
 import pickle
+import tomllib
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -87,7 +88,7 @@ def read_training_args(path: Path) -> dict[str, object]:
 
 
 def read_config(path: Path) -> dict[str, object]:
-    """A configuration file by its ending: .json, .yaml/.yml or training_args.bin.
+    """A configuration file by its ending: .json, .yaml/.yml, .toml or training_args.bin.
 
     Raises:
         ConfigError: it cannot be read, or is no mapping.
@@ -114,6 +115,11 @@ def read_config(path: Path) -> dict[str, object]:
             raise ConfigError(
                 f"{path}: broken YAML ({(str(error).splitlines() or [type(error).__name__])[0]})"
             ) from error
+    elif path.suffix == ".toml":
+        try:
+            loaded = tomllib.loads(text)
+        except (tomllib.TOMLDecodeError, RecursionError) as error:
+            raise ConfigError(f"{path}: broken TOML ({error})") from error
     else:
         try:
             loaded = json.loads(text)
@@ -121,7 +127,15 @@ def read_config(path: Path) -> dict[str, object]:
             raise ConfigError(f"{path}: broken JSON ({error})") from error
     if not isinstance(loaded, dict):
         raise ConfigError(f"{path}: a configuration must be a mapping of names to values")
-    return {k: v for k, v in loaded.items() if isinstance(k, str)}
+    return {k: v for k, v in _unwrapped(loaded).items() if isinstance(k, str)}
+
+
+def _unwrapped(loaded: dict[object, object]) -> dict[object, object]:
+    """W&B writes every setting as `{desc, value}`, and its own affairs under `_wandb`."""
+    inner = {k: v for k, v in loaded.items() if k not in ("_wandb", "wandb_version")}
+    if inner and all(isinstance(v, Mapping) and "value" in v and len(v) <= 2 for v in inner.values()):
+        return {k: v["value"] for k, v in inner.items()}  # type: ignore[index]
+    return loaded
 
 
 MAX_PARTS = 10_000
@@ -178,7 +192,17 @@ def is_trainer_config(raw: Mapping[str, object]) -> bool:
     """Whether a configuration holds a trainer's arguments (and not the model's, or something else's)."""
     if MODEL_FIELDS & raw.keys():
         return len(TRAINER_FIELDS & raw.keys()) >= 2
-    return bool({"learning_rate", "beta"} & raw.keys()) or len(TRAINER_FIELDS & raw.keys()) >= 2 or is_nested(raw)
+    return bool(SETTINGS & raw.keys()) or len(TRAINER_FIELDS & raw.keys()) >= 1 or is_nested(raw)
+
+
+SETTINGS = frozenset(
+    {"learning_rate", "lr", "beta", "num_generations", "epsilon", "epsilon_high", "loss_type", "scale_rewards", "temperature",
+     "max_completion_length", "max_response_length", "num_iterations", "trl_version", "kl_coef", "kl_loss_coef", "clip_ratio",
+     "adv_estimator", "advantage_estimator", "rollout_batch_size", "n_samples_per_prompt", "reward_weights", "rlhf_type",
+     "num_samples_per_prompt_rollout", "group_size", "init_kl_coef", "ppo_epochs", "mini_batch_size", "use_vllm",
+     "mask_truncated_completions", "vllm_importance_sampling_correction", "top_p", "top_k"}
+)  # fmt: skip
+"""Names that only a trainer's settings have; one of them is enough where nothing speaks of a model."""
 
 
 def is_nested(raw: Mapping[str, object]) -> bool:

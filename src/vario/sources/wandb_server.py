@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from vario.errors import Malformed, NothingReadable
 from vario.sources.rows import Table
@@ -48,18 +48,24 @@ def found_in_wandb(address: str, run: str | None) -> Named:
 
 def _read(run: object, address: str) -> Table:
     table = Table(f"wandb://{'/'.join(run.path)}", "wandb")  # type: ignore[attr-defined]
-    table.config.update({k: v for k, v in dict(run.config).items() if not str(k).startswith("_")})  # type: ignore[attr-defined]
     try:
+        # of a project's runs the client fetches the settings now
+        table.config.update({k: v for k, v in dict(run.config).items() if not str(k).startswith("_")})  # type: ignore[attr-defined]
         for row in run.scan_history(page_size=PAGE):  # type: ignore[attr-defined]
-            if not table.add({k: v for k, v in row.items() if v is not None}):
+            if not table.add({k: v for k, v in row.items() if v is not None and not _is_medium(v)}):
                 table.ignored += 1
     except Exception as error:  # the transport's errors are its own
         if not table.rows:
             raise NothingReadable(
-                f"{address}: the history cannot be read ({type(error).__name__}: {str(error)[:200]})"
+                f"{address}: the history cannot be read ({type(error).__name__}: {str(error)[:200]}); try again, or sync the run's files"
             ) from error
         table.warnings.append(f"the history breaks off ({type(error).__name__}): {table.rows} rows were read")
     table.flush()
     if not table.rows:
         raise Malformed(f"{address}: the run logged no number")
     return table
+
+
+def _is_medium(value: object) -> bool:
+    """An image, a table or a histogram: a mapping that names its type, whose size is no metric."""
+    return isinstance(value, Mapping) and "_type" in value

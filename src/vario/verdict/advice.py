@@ -74,7 +74,12 @@ def advise(situation: Situation) -> Advice:
             return Advice(
                 "stop",
                 incident.confidence,
-                f"{incident.rule.name}: further steps do not help",
+                f"{incident.rule.name}: further steps do not help"
+                + (
+                    f"; go back to a checkpoint before step {incident.since}"
+                    if incident.since is not None and incident.since > 1
+                    else ""
+                ),
                 ("evidence against this finding",),
             )
     if situation.regime == "kl-up-reward-down":
@@ -89,7 +94,7 @@ def advise(situation: Situation) -> Advice:
             "stop",
             situation.trajectory_confidence,
             "the reward has peaked: use that checkpoint",
-            ("a held-out score that still rises",),
+            ("a held-out score that still rises", "a second seed that does not fall"),
         )
     if situation.at_ceiling:
         return Advice(

@@ -273,7 +273,7 @@ def _finding(incident: Incident, run: Run) -> Finding:
 def _unknown(judgement: Judgement, run: Run) -> tuple[UnknownCheck, ...]:
     made = []
     for rule, outcome in judgement.unknown:
-        ways = [run.enable[m] for m in outcome.missing if m in run.enable]
+        ways = dict.fromkeys(run.enable[m] for m in outcome.missing if m in run.enable)
         made.append(UnknownCheck(rule.code, rule.name, outcome.missing, "; ".join(ways), outcome.reason))
     return tuple(made)
 

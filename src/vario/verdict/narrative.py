@@ -7,6 +7,7 @@ from vario.rules.base import Severity
 from vario.rules.engine import Incident
 from vario.verdict.advice import Advice
 from vario.verdict.checkpoint import BestCheckpoint
+from vario.verdict.so_far import so_far
 from vario.verdict.trajectory import Trajectory
 
 SAYS = {
@@ -35,13 +36,14 @@ def narrate(
 ) -> str:
     """A few sentences, each from what was measured."""
     said = [f"{SAYS[trajectory.word]} ({trajectory.why})."]
+    if trajectory.word == "too-short":
+        said += so_far(look)
     if regime != "unknown":
         _, kl, _, reward = regime.split("-")
         said.append(f"Over the last half KL {REGIME[kl]} while the score {REGIME[reward]}.")
     elif (
         score is not None
-        and look.find("kl/reference") is None
-        and look.find("kl/reference/sequence") is None
+        and not any(n in look.history.run.series for n in ("kl/reference", "kl/reference/sequence"))
         and look.find("preference/margin") is None
     ):
         said.append("KL to a reference is not logged: what the gain costs in drift cannot be seen.")

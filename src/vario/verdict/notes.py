@@ -25,6 +25,7 @@ def notes_of(look: Look) -> Iterator[Note]:
     yield from _kl(look)
     yield from _reward(look)
     yield from _gradient(look)
+    yield from _between_prompts(look)
     yield from _preference(look)
 
 
@@ -34,12 +35,12 @@ def _learns(look: Look) -> bool:
 
 
 def _gradient_alive(look: Look) -> bool:
-    gradient = look.instrument(Gradient)
-    return isinstance(gradient, Gradient) and float(np.max(gradient.norm.values[-20:])) > 1e-9
+    norm = look.find("gradient/norm")
+    return norm is not None and float(np.max(norm.values[-20:])) > 1e-9
 
 
 def _loss(look: Look) -> Iterator[Note]:
-    loss = look.find("loss/total", least=10) or look.find("loss/policy", least=10)
+    loss = look.find("loss/total") or look.find("loss/policy")
     if loss is None or look.find("reward/mean") is None:
         return
     updates = look.history.run.declared.updates_per_rollout
@@ -47,6 +48,11 @@ def _loss(look: Look) -> Iterator[Note]:
         yield Note(
             "loss-zero-is-normal",
             f"the loss is {loss.level:.1g}: with one update per rollout and advantages centred in groups its value is near 0 while its gradient is not",
+        )
+    elif loss.shape is None and float(loss.values.min()) < 0.0 and _gradient_alive(look):
+        yield Note(
+            "loss-trend-is-not-progress",
+            f"the loss is negative ({loss.values.min():.2g}): the surrogate has no sign of its own, and its value is no measure of progress",
         )
     elif loss.shape is not None and loss.shape.moved:
         rises = loss.shape.end > loss.shape.start
@@ -85,6 +91,22 @@ def _kl(look: Look) -> Iterator[Note]:
         )
     if kl is not None and int(kl.steps[0]) <= 1 and abs(float(kl.values[0])) < 1e-6 and kl.points > 1:
         yield Note("kl-zero-at-start", "KL is 0 at the first step: policy and reference are still the same model")
+
+
+def _between_prompts(look: Look) -> Iterator[Note]:
+    zero, within = look.find("signal/zero-variance-share"), look.find("reward/std/within-group")
+    if not (
+        (zero is not None and float(zero.values[-1]) == 1.0) or (within is not None and float(within.values[-1]) == 0.0)
+    ):
+        return
+    for name in look.history.run.components():
+        spread = look.find(f"reward/component/{name}/std")
+        if spread is not None and float(spread.values[-1]) > 0.0:
+            yield Note(
+                "spread-between-prompts-only",
+                f"{spread.key} is {spread.values[-1]:.3g} over the batch while no group differs inside: it lies between the prompts, and teaches nothing",
+            )
+            return
 
 
 def _score_holds(look: Look) -> Reading | None:

@@ -52,8 +52,9 @@ def trajectory_of(score: Reading | None, reward: Reward | None) -> Trajectory:
     if share is not None and share >= CEILING_SHARE:
         return Trajectory("saturated", "high", f"{name} is at {100 * share:.0f} % of its ceiling")
     if (
-        float(np.median(score.values)) == float(score.values.min()) == score.level
+        float(np.median(score.values)) == score.level
         and (score.values == score.level).mean() > 0.8
+        and (score.level == float(score.values.min()) or (score.values[-MIN_POINTS:] == score.level).all())
     ):
         word = "flat-low" if score.level <= 0.0 else "plateau"
         return Trajectory(word, "medium", f"{name} is {score.level:.3g} at most steps")

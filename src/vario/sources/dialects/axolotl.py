@@ -1,6 +1,6 @@
 """axolotl: TRL's trainers with its own GRPO (asynchronous, context-parallel) and EBFT.
 
-What the keys mean was read from 0.19.0, which pins TRL 1.9. TRL's own keys keep TRL's meaning;
+What the keys mean was read from 0.19.0 and 0.21.0, which pin TRL 1.9 and 1.14. TRL's own keys keep TRL's meaning;
 its arguments stand in a block `trl` of the configuration. A step is an optimiser step.
 """
 
@@ -170,7 +170,13 @@ IGNORED = {
     r"replay_buffer_(replacements|size)|reroll_buffered|reroll_buffer_size": "how full the buffers of kept groups are",
     r"skipped_zero_adv_batches": "1 wherever it is written: that it is there, not its value, says a batch was skipped",
     r"ebft/(cfm_loss|ce_loss)": "parts of the loss",
-    r"ebft/(num_blocks|advantages_std)": "the size of the batch, and the spread of normalised advantages",
+    r"ebft/(num_blocks|advantages_std|anchor_offset)": "the size and place of the blocks, and the spread of normalised advantages",
+    r"(chosen|rejected)_geometric_mean": "mean log-probabilities a token (orpo_alpha), not sums over an answer",
+    r"log_odds": "what the odds-ratio part of the loss is made of",
+    r"accuracy": "outside the preference trainers the share of positive rewards (hatchery)",
+    r"mean_abs_advantage": "the size of normalised advantages (hatchery)",
+    r"train_reward": "summary written once, at the end",
+    r"(eval_)?(mask_ratio|num_masked_tokens|avg_p_mask|ce_loss|answer_ratio|avg_answer_length|importance_weight_avg)": "fine-tuning of a diffusion model",
 }
 
 

@@ -213,6 +213,9 @@ def give_meaning(dialect: Dialect, context: Context, declared: Mapping[str, str]
             if alias.zero_is_missing:
                 keep = values.values != 0.0
                 values = Series(values.key, values.steps[keep], values.values[keep])
+                if not len(values):
+                    why = "0 at every step, which is written where nothing was measured"
+                    break
             used = True
             if len(values) and (metric not in found or rank < found[metric][0]):
                 found[metric] = (rank, values)
@@ -222,6 +225,13 @@ def give_meaning(dialect: Dialect, context: Context, declared: Mapping[str, str]
         elif why is not None and not used and key not in unsettled:
             ignored[key] = why
     series = {metric: values for metric, (_, values) in found.items()}
+    for metric in [m for m in series if m.startswith("entropy/")]:
+        _, finite = series[metric].finite()
+        if finite.size and not finite.any():
+            unsettled[series[metric].key] = (
+                "the entropy is exactly 0 throughout, which no policy that samples has: not computed, or written for NaN"
+            )
+            del series[metric]
     for metric, values in dialect.derive(context).items():
         if len(values):
             series.setdefault(metric, values)

@@ -1,6 +1,7 @@
-"""DeepSpeed-Chat, step 3: five TensorBoard tags, one row per batch of experience, nothing else.
+"""DeepSpeed-Chat, step 3: five TensorBoard tags, or two printed lines, per batch of experience; nothing else.
 
-The step counts within an epoch and starts again at 0 with the next. KL coefficient and clip ranges
+The step counts within an epoch and starts again at 0 with the next; printed lines say the epoch beside it, and
+are put one after the other. KL coefficient and clip ranges
 are written in the trainer's source, so turning them means editing it.
 """
 
@@ -15,9 +16,12 @@ TRAINER = "dschat/rlhf/ppo_trainer.py"
 
 
 def recognises(keys: frozenset[str], config: Mapping[str, Setting]) -> bool:
-    """The sums that no other trainer logs, or the two models of the command line."""
-    return {"actor_loss_sum", "critic_loss_sum"} <= keys or (
-        {"actor_model_name_or_path", "critic_model_name_or_path"} <= config.keys()
+    """The sums that no other trainer logs, its printed words, or the two models of the command line."""
+    return (
+        {"actor_loss_sum", "critic_loss_sum"} <= keys
+        or {"Actor Loss", "Critic Loss", "PPO Epoch"} <= keys
+        or "Average reward score" in keys
+        or {"actor_model_name_or_path", "critic_model_name_or_path"} <= config.keys()
         or {"actor_learning_rate", "critic_learning_rate", "max_answer_seq_len"} <= config.keys()
     )
 
@@ -31,10 +35,17 @@ ALIASES = (
     Alias("reward", "reward/mean"),
     Alias("actor_loss", "loss/policy"),
     Alias("critic_loss", "loss/value"),
+    # as printed: means over the inner iterations
+    Alias("Average reward score", "reward/mean"),
+    Alias("Actor Loss", "loss/policy"),
+    Alias("Critic Loss", "loss/value"),
 )
 
 IGNORED = {
     r"(actor|critic)_loss_sum": "the sum over the inner iterations, whose number is not logged; the last minibatch is read",
+    r"(PPO )?Epoch": "a count of progress",
+    r"Unsupervised Loss": "the supervised part of the loss",
+    r"EMA reward score": "a smoothed copy of the reward",
 }
 
 

@@ -44,16 +44,18 @@ MARGINS = (
     "reward_margins",
 )
 DIFFERENCES = ("reward_diff", "reward_difference", "rewards_diff")
-_GROUPED_WORDS = re.compile(r"grpo|(^|_)adv(antage)?(s|_|/|$)")
+NAMED = ("grpo", "rloo", "dpo", "orpo", "kto", "ppo", "reinforce")
+"""Algorithms that a loop may name in its keys, its settings or the name of its log."""
 
 
 def algorithm(keys: frozenset[str], config: Mapping[str, Setting]) -> str:
     """Pairs are told by their margins; of the others, what keys and settings name."""
     if any(k in keys for k in (*MARGINS, "dpo_loss")) or (any(k in keys for k in DIFFERENCES) and "reward" not in keys):
         return "dpo"
-    named = " ".join([*keys, *(str(v) for k, v in config.items() if "algo" in k or k == "type")]).lower()
-    if "grpo" in named:
-        return "grpo"
+    named = " ".join([*keys, *(str(v) for k, v in config.items() if "algo" in k or k in ("type", "log.name"))]).lower()
+    for word in NAMED:
+        if re.search(rf"(?<![a-z]){word}(?![a-z])", named):
+            return word
     if "eval_value" in keys or "value_loss" in keys or "critic_loss" in keys:
         return "ppo"
     return "unknown"
@@ -103,8 +105,9 @@ _WORDS: dict[str, tuple[str, ...]] = {
     "eval/loss": ("eval_loss",),
     "systems/step-time": ("step_time", "time_per_step", "sec_per_step", "seconds_per_step", "time/step"),
     "systems/throughput": ("tokens_per_sec", "tokens_per_second", "throughput"),
-    "preference/chosen-reward": ("rewards/chosen", "chosen_reward", "chosen_rewards", "reward_chosen"),
-    "preference/rejected-reward": ("rewards/rejected", "rejected_reward", "rejected_rewards", "reward_rejected"),
+    "engine/logprob-gap/mean": ("train_rollout_logprob_abs_diff",),
+    "preference/chosen-reward": ("chosen_r", "rewards/chosen", "chosen_reward", "chosen_rewards", "reward_chosen"),
+    "preference/rejected-reward": ("rejected_r", "rewards/rejected", "rejected_reward", "rejected_rewards", "reward_rejected"),
     "preference/margin": MARGINS,
     "preference/accuracy": ("rewards/accuracies", "reward_accuracy", "preference_accuracy", "reward_accuracies"),
     "preference/chosen-logp": ("logps/chosen", "chosen_logps", "chosen_logp"),

@@ -179,6 +179,15 @@ def _over_batch(context: Context, _: Series) -> Settled:
     return Settled(_is_batch_wide(context) is True)
 
 
+def _unmasked(context: Context, _: Series) -> Settled:
+    mode = context.config.get("rollout_importance_sampling_mode")
+    if isinstance(mode, str) and mode.endswith("_mask"):
+        return Settled(
+            False, "with a mask the dropped weights are counted as 1/threshold, not as 0: the share is too large"
+        )
+    return Settled(True)
+
+
 def _ray(context: Context, _: Series) -> Settled:
     if "adv_nonzero" in context.keys:
         return Settled(True)
@@ -225,27 +234,31 @@ ALIASES = (
     Alias("entropy/entropy_mean", "entropy/mean"),
     Alias("num_turns", "turns/mean"),
     Alias("rollout_correction/kl", "engine/kl"),
-    Alias("rollout_correction/log_ppl_abs_diff", "engine/logprob-gap/mean"),
     Alias("rollout_correction/is_weight_mean", "behaviour-weight/mean"),
-    Alias("rollout_correction/ess", "behaviour-weight/effective-share"),
+    Alias("rollout_correction/ess", "behaviour-weight/effective-share", when=_unmasked),
     Alias("rollout_correction/clipped_frac", "behaviour-weight/capped-share"),
-    Alias("memory(GiB)", "systems/memory"),
     Alias("token_acc", "text/token-accuracy"),
     *map(_in_swift, filter(_means_the_same, trl.ALIASES)),
     # the Ray back-end writes reward functions under their bare class names
-    Alias(r"(?P<part>[A-Z]\w*)", "reward/component/*/mean", GROUPED, when=_ray),
+    Alias(r"(?P<part>(?!MFU$)[A-Z]\w*)", "reward/component/*/mean", GROUPED, when=_ray),
 )  # fmt: skip
 
 IGNORED = {
     **trl.IGNORED,
     r"train_speed\((s/it|iter/s)\)": "a running mean since the start; the time of each step is worked out of it",
     r"entropy/(entropy_)?(max|min|threshold)": "extremes over sequences, and the threshold of the entropy mask",
+    r"rollout_correction/log_ppl_(abs_)?diff(_max|_min)?": "gaps between the means of sequences: inside a sequence differences of both signs cancel, so no gap a token",
     r"rollout_correction/.*": "further forms of the trainer/sampler mismatch",
     r"adv_nonzero": "counts completions, and one at its group's mean has no advantage in a group with spread",
-    r"teacher_kl|rlsd_lambda|sdar/.*|fipo/.*": "distillation and parts of losses that few runs have",
+    r"MFU": "use of hardware, as a mean since the start",
+    r"memory\(GiB\)": "the most that the allocator has held since the start; what is in use is not logged",
+    r"(eval_)?(teacher_kl|rlsd_lambda|sdar/.*|fipo/.*)": "distillation and parts of losses that few runs have",
     r"eval_(entropy/.*|num_turns|rollout_correction/.*|token_acc|adv_nonzero|acc)": "training quantities taken on held-out prompts",
     r"best_metric|memory": "summary written once, at the end",
     r"acc": "the older name of the token accuracy of fine-tuning",
+    r"(eval_)?logps_mean/(chosen|rejected)": "log-probabilities a token, for the loss ipo; the sums over an answer are read",
+    r"(eval_)?center_rewards_loss": "a part of the loss of a reward model",
+    r"(eval_)?loss_.+": "the loss on one channel of the data (enable_channel_loss)",
 }
 
 
@@ -347,7 +360,7 @@ def enable(context: Context) -> Mapping[str, str]:
         "entropy/mean": "--log_entropy true (off by default)",
         "length/truncated-share": "logged as completions/clipped_ratio",
         "engine/kl": "--log_rollout_offpolicy_metrics true: rollout_correction/kl is logged",
-        "engine/logprob-gap/mean": "--log_rollout_offpolicy_metrics true: rollout_correction/log_ppl_abs_diff is logged",
+        "engine/logprob-gap/mean": "not logged as a mean over tokens (log_ppl_abs_diff is of whole sequences); rollout_correction/kl is its trace",
         "behaviour-weight/mean": "--rollout_importance_sampling_mode token_truncate: rollout_correction/is_weight_mean is logged",
         "clip/fraction/total": "logged as clip_ratio/region_mean for loss types other than cispo, sapo and real",
         "systems/step-time": "worked out of train_speed in logging.jsonl, where that starts with the run",

@@ -2,7 +2,8 @@
 
 What the keys mean was read from the main branch of August 2026 and the tags since 0.3. One row is one rollout batch.
 No divergence between old and new policy and no clipped share is logged. The keys that end in `_error` compare the
-trainer with the generation engine, `kl_penalty` is the reference's.
+trainer with the generation engine, `kl_penalty` is the reference's. Printed blocks have names of their own, four
+decimals, and no key for the reference's divergence.
 """
 
 from __future__ import annotations
@@ -37,9 +38,11 @@ def recognises(keys: frozenset[str], config: Mapping[str, Setting]) -> bool:
         "train/probs_ratio_clamped",
         "train/sampling_importance_ratio",
         "timing/train/total_step_time",
+        "Generation KL Error",
     }
     return (
         bool(decisive & keys)
+        or ("Mean Generation Length" in keys and bool({"Avg Reward", "Avg Total Reward"} & keys))
         or {"train/preference_loss", "train/rewards_chosen_mean"} <= keys
         or "policy.train_global_batch_size" in config
         or {"grpo.num_prompts_per_step", "grpo.num_generations_per_prompt"} <= config.keys()
@@ -66,7 +69,7 @@ def versions(context: Context) -> tuple[Version, Version]:
     """Bounds from keys that came."""
     if {"train/probs_ratio_min", "train/probs_ratio_max"} & context.keys:
         return (0, 5), NEWEST
-    if {"train/gen_kl_error", "train/policy_kl_error"} & context.keys:
+    if {"train/gen_kl_error", "train/policy_kl_error", "Generation KL Error"} & context.keys:
         return (0, 4), NEWEST
     return OLDEST, NEWEST
 
@@ -187,6 +190,24 @@ ALIASES = (
     Alias("train/rewards_chosen_mean", "preference/chosen-reward", PAIRS),
     Alias("train/rewards_rejected_mean", "preference/rejected-reward", PAIRS),
     Alias("train/accuracy", "preference/accuracy", PAIRS),
+    # as printed
+    Alias("Avg Total Reward", "reward/mean"),
+    Alias("Avg Reward", "reward/mean"),
+    Alias("Avg Filtered Reward", "reward/kept/mean"),
+    Alias("Validation/Accuracy", "eval/score/mean"),
+    Alias("Generation KL Error", "engine/kl"),
+    Alias("Loss", "loss/total"),
+    Alias("Mean Generation Length", "length/mean"),
+    Alias("Timing/Total step time", "systems/step-time"),
+    Alias("Timing/generation", "systems/rollout-time"),
+    Alias("Timing/exposed_generation", "systems/wait-time"),
+    Alias("Timing/policy_training", "systems/train-time"),
+    Alias("Timing/policy_and_reference_logprobs", "systems/logprob-time"),
+    Alias("Timing/reward_calculation", "systems/reward-time"),
+    Alias("Timing/weight_sync", "systems/sync-time"),
+    Alias("Timing/prepare_for_generation/transfer_and_update_weights", "systems/sync-time"),
+    Alias("Timing/checkpointing", "systems/checkpoint-time"),
+    Alias("Validation/Timing/Total validation time", "systems/eval-time"),
 )
 
 _STATISTIC = r"(mean|max|min|median|stddev|histogram|p95|p99)"
@@ -211,7 +232,9 @@ IGNORED = {
     r"train/critic/(grad_norm|lr|returns_mean|values_(mean|min|max))": "the critic's own optimiser and values",
     r"validation(-[^/]+)?/(avg_length|pass_k|loss|sft_loss|preference_loss|rewards_(chosen|rejected)_mean|num_valid_samples|global_valid_(seqs|toks))": "held-out figures beyond the score",
     r"performance/.*|efficiency/.*|refit/.*": "use of hardware beyond the throughput",
-    r"timing/(train|validation|setup)/.*": "phases beyond those read",
+    r"timing/(train|validation|setup)/.*|(Validation/)?Timing/.*": "phases beyond those read",
+    r"Performance/.*": "use of hardware, by phase",
+    r"Validation/Average response length": "held-out figures beyond the score",
     r"generation_metrics/.*": "engine internals",
     r"ray/.*": "a monitor of the hardware that counts by a clock of its own",
     r"rollout/(inflight|idle_s|train_steps)": "a watchdog of the single controller",

@@ -117,6 +117,7 @@ _OLD_NAMES = {
     "train.batch_size": "train_batch_size",
     "train.max_epochs": "max_epochs",
     "train.async_enable": "async_train",
+    "train.dynamic_batch_enable": "use_dynamic_batch",
     "ckpt.save_steps": "save_steps",
     "model.beta": "beta",
     "adam.lr": "learning_rate",
@@ -182,6 +183,21 @@ def _has_reference(context: Context, series: Series) -> Settled:
     return Settled(True)
 
 
+def _of_whole_steps(context: Context, _: Series) -> Settled:
+    """From 0.10.4 on, losses of a dynamic micro-batch are divided by the tokens of the whole step, and then averaged."""
+    if _setting(context, "train.dynamic_batch_enable") is not True or context.newest <= (0, 9):
+        return Settled(True)
+    why = "with dynamic batches divided by the number of micro-batches in a step (from 0.10.4 on), which is not logged"
+    return Settled(False if context.oldest >= (0, 11) else None, why)
+
+
+def _divergence(context: Context, series: Series) -> Settled:
+    """In the loss, the divergence is summed up as the entropy is."""
+    there = _has_reference(context, series)
+    in_loss = _setting(context, "algo.kl.use_loss") is True
+    return _of_whole_steps(context, series) if there.holds and in_loss else there
+
+
 def _in_the_step(context: Context, _: Series) -> Settled:
     """Generation is part of the step unless it runs beside it; then the parts add up to more than the whole."""
     stated = _setting(context, "train.async_enable")
@@ -210,13 +226,13 @@ ALIASES = (
     Alias("group_reward_std", "reward/std/within-group"),
     Alias("rollout/reward_std", "reward/std/batch"),
     Alias(r"eval_(?P<part>.+)_pass1", "eval/set/*/mean"),
-    Alias("kl", "kl/reference", when=_has_reference),
+    Alias("kl", "kl/reference", when=_divergence),
     Alias("logprobs_diff", "kl/reference", when=_has_reference),
     Alias("ppo_kl", "kl/update"),
     Alias("vllm_kl", "engine/kl"),
     Alias("is_filter_ratio", "behaviour-weight/capped-share"),
     Alias("ppo_clip_ratio", "clip/fraction/total"),
-    Alias("entropy_loss", "entropy/mean"),
+    Alias("entropy_loss", "entropy/mean", when=_of_whole_steps),
     Alias("policy_loss", "loss/policy"),
     Alias("actor_grad_norm", "gradient/norm"),
     Alias("actor_lr", "learning-rate"),
@@ -250,7 +266,7 @@ ALIASES = (
     Alias("glen", "length/mean"),
     Alias("gen_len", "length/mean"),
     Alias("act_lr", "learning-rate"),
-    Alias("ent_loss", "entropy/mean"),
+    Alias("ent_loss", "entropy/mean", when=_of_whole_steps),
     Alias("grad_norm", "gradient/norm"),
 )
 
@@ -266,7 +282,7 @@ IGNORED = {
     r"eval_.+_pass\d+": "best of k samples, not the mean",
     r"eval_(.+_)?(response_length_mean|truncated_rate)": "lengths on held-out prompts; the score is read",
     r"eval_reward_(mean|std)": "the scale of a reward model",
-    r"nll_loss|aux_loss|ptx": "parts of the loss",
+    r"nll_loss|aux_loss|ptx|ptx_loss": "parts of the loss",
 }
 
 

@@ -5,6 +5,9 @@ the trainer (loss, entropy, mismatch, optimiser, hardware) and the orchestrator 
 staleness, evaluation). One row is one rollout batch, which is one optimiser update. Two keys are written by
 both under one name and cannot be told apart in a common file. prime-rl has no reference policy: what it calls
 `mismatch_kl` is the sampler against the trainer, and `ref_kl` the distance to a teacher.
+
+Both print a line a step too, under names of its own. From 0.7 on its reward is that of the cohort which was shipped
+to the trainer, after groups without spread were left out.
 """
 
 from __future__ import annotations
@@ -34,6 +37,9 @@ def recognises(keys: frozenset[str], config: Mapping[str, Setting]) -> bool:
         {"reward/all/mean", "decode_len/all/mean"},
         {"batch/solve_none", "batch/effective_batch_size"},
         {"off_policy/mean", "progress/tasks"},
+        {"Mismatch KL"},
+        {"Reward", "Max Off-Policy"},
+        {"Reward", "Async Level"},
     )
     return (
         any(d <= keys for d in decisive)
@@ -217,6 +223,19 @@ ALIASES = (
     Alias("off_policy/max", "staleness/max"),
     Alias("off_policy/dropped", "staleness/dropped"),
     Alias("progress/total_tokens", "systems/tokens"),
+    # as printed
+    Alias("Reward", "reward/mean"),
+    Alias("Truncation", "length/truncated-share"),
+    Alias("Turns", "turns/mean"),
+    Alias("Max Off-Policy", "staleness/max"),
+    Alias("Max. Off-Policy Level", "staleness/max"),
+    Alias(r"eval/(?P<part>[^/]+)/Reward", "eval/set/*/mean"),
+    Alias("Entropy", "entropy/mean"),
+    Alias("Mismatch KL", "engine/kl"),
+    Alias("Grad. Norm", "gradient/norm"),
+    Alias("LR", "learning-rate"),
+    Alias("Throughput", "systems/throughput"),
+    Alias("Peak Mem.", "systems/memory"),
 )
 
 _STATS = r"(mean|median|std|min|max|p10|p90)"
@@ -266,6 +285,11 @@ IGNORED = {
     r"(stop_condition|timing|filters|pre_filters|metrics|sampling)/.*": "causes, times and settings of single answers",
     r"error/.*": "share of answers lost to errors",
     r"val/.*|val_reward/.*": "further statistics of held-out rewards",
+    r"Loss": "the share of one micro-batch in a loss that is already normalised: no loss of the step",
+    r"Time|MFU|Branches|Async Level|Max Vio|Routing Conf\.": "clocks, counts and use of hardware",
+    r"Error|Cancelled": "share of answers lost to errors",
+    r"Seq\. Length": "prompt, answer and tool output together",
+    r"eval/[^/]+/(Turns|Branches|Error|Truncation)": "further statistics of held-out answers; the reward is read",
 }
 
 
@@ -300,7 +324,9 @@ def _weights(series: Mapping[str, Series]) -> dict[str, float]:
 def declare(context: Context, series: Mapping[str, Series]) -> Declared:
     """Groups, caps and the absence of a reference."""
     _, stated, held = _setting(context, "orchestrator.algo.type", "orchestrator.algo")
-    trains = any(k in context.keys for k in _TRAINER) or any(k.startswith("trainer.") for k in context.config)
+    trains = any(k in context.keys for k in (*_TRAINER, "Mismatch KL")) or any(
+        k.startswith("trainer.") for k in context.config
+    )
     return Declared(
         updates_per_rollout=1.0,  # the trainer makes one optimiser step of each batch
         max_length=_number(context, *_CAP),
@@ -311,6 +337,7 @@ def declare(context: Context, series: Mapping[str, Series]) -> Declared:
         group_centred=stated == "grpo" if held and isinstance(stated, str) else None,
         steps_per_row=1.0,
         step_unit="rollout",
+        reward_filtered=True if {"Reward", "Branches"} <= context.keys else None,
     )
 
 

@@ -124,7 +124,6 @@ ALIASES = (
     Alias("async/staleness_max", "staleness/max"),
     Alias("offpolicy/kl", "engine/kl", when=_measured),
     Alias("offpolicy/logprob_abs_diff/mean", "engine/logprob-gap/mean", when=_measured),
-    Alias("offpolicy/log_ppl_abs_diff", "engine/logprob-gap/mean", when=_measured),
     Alias(
         "train/kl_sample_train_v1", "engine/logprob-gap/mean"
     ),  # the mean of absolute differences, in spite of its name
@@ -166,6 +165,7 @@ IGNORED = {
     r"time/.*": "further timers of the back end",
     r"val/.*": "pass@n, rewards by role and the workflow's own metrics; pass@1 is read",
     r"rollout_correction/.*": "further statistics of the trainer/sampler weight, of sequences and spreads",
+    r"offpolicy/log_ppl_(abs_)?diff(_max|_min)?": "gaps between the means of sequences: inside a sequence differences of both signs cancel, so no gap a token",
     r"offpolicy/.*": "further forms of the trainer/sampler mismatch, of ratios as measured and not as applied",
     r"train/(kl_sample_train_v2|perplexity)": "half the mean square of the same gap; the exponential of the entropy",
     r"progress/.*": "a count of progress",

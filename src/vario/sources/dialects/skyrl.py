@@ -29,7 +29,13 @@ DIVERGENCES = ("k1", "k2", "k3")
 
 def recognises(keys: frozenset[str], config: Mapping[str, Setting]) -> bool:
     """Keys that only SkyRL writes, or the sections of its configuration."""
-    decisive = {"policy/final_loss", "reward/avg_raw_reward", "generate/avg_num_tokens", "loss/avg_final_rewards"}
+    decisive = {
+        "policy/final_loss",
+        "reward/avg_raw_reward",
+        "generate/avg_num_tokens",
+        "loss/avg_final_rewards",
+        "avg_final_rewards",
+    }
     return bool(decisive & keys) or any(
         k.startswith(ALGORITHM) or k == "generator.n_samples_per_prompt" for k in config
     )
@@ -140,6 +146,9 @@ ALIASES = (
     Alias("timing/sync_weights", "systems/sync-time"),
     Alias("timing/save_checkpoints", "systems/checkpoint-time"),
     Alias("timing/eval", "systems/eval-time"),
+    # as printed beside every tracker
+    Alias("avg_final_rewards", "reward/penalised/mean"),
+    Alias("avg_response_length", "length/mean"),
 )
 
 IGNORED = {

@@ -253,7 +253,9 @@ def versions(context: Context, without: frozenset[str] = frozenset()) -> tuple[V
     return oldest, newest
 
 
-def _within_group(context: Context, _: Series) -> Settled:
+def _within_group(context: Context, series: Series) -> Settled:
+    if len(series) and context.algorithm != "rloo" and not np.nan_to_num(series.values, nan=1.0).any():
+        return Settled(True)  # no spread over the batch leaves none inside its groups
     if context.algorithm == "async-grpo":
         return Settled(True)
     if context.algorithm == "rloo":
@@ -286,6 +288,8 @@ def _counts_groups(context: Context, series: Series) -> Settled:
         or context.config.get("multi_objective_aggregation") == "normalize_then_sum"
     ):
         return Settled(False, "with batch scaling it is 0 or 1 for the whole batch, no share of groups")
+    if len(series) and bool((series.values == 1.0).all()):
+        return Settled(True)  # a batch without any spread has none in its groups: both meanings agree
     between = (series.values > 0.0) & (series.values < 1.0)
     if "scale_rewards" in context.config or bool(between.any()) or context.between(until=(0, 21)):
         return Settled(True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from vario.run import Declared, KnobSetting, Series, Setting
-from vario.sources.dialects.base import NEWEST, OLDEST, Alias, Context, Dialect, Settled, Version, knobs_from
+from vario.sources.dialects.base import NEWEST, OLDEST, Alias, Condition, Context, Dialect, Settled, Version, knobs_from
 
 GROUP_ESTIMATORS = ("grpo", "grpo_vectorized", "grpo_passk", "rloo", "rloo_vectorized", "reinforce_plus_plus_baseline", "opo", "gpg", "gdpo")  # fmt: skip
 """Advantage estimators whose advantages are centred inside a group."""
@@ -87,6 +87,8 @@ def _token_mean(context: Context, _: Series) -> Settled:
     mode = context.config.get("actor_rollout_ref.actor.loss_agg_mode")
     if isinstance(mode, str) and mode.startswith("seq-mean-token-sum"):
         return Settled(False, "summed over sequences (loss_agg_mode), not a mean per token")
+    if mode == "token-sum":
+        return Settled(False, "summed over the whole batch (loss_agg_mode): it follows the batch's size")
     return Settled(True)
 
 
@@ -94,6 +96,30 @@ def _sequence_sum(context: Context, series: Series) -> Settled:
     inside = _token_mean(context, series)
     mode = context.config.get("actor_rollout_ref.actor.loss_agg_mode")
     return Settled(not inside.holds and mode == "seq-mean-token-sum")
+
+
+def _of_reference(setting: str) -> Condition:
+    """A figure of the divergence as its estimator gives it: `abs` estimates none."""
+
+    def settle(context: Context, _: Series) -> Settled:
+        if str(context.config.get(setting)).rstrip("+") == "abs":
+            return Settled(False, f"with {setting}=abs it is the mean absolute log-ratio, no divergence")
+        return Settled(True)
+
+    return settle
+
+
+def _both(*conditions: Condition) -> Condition:
+    """What the first condition that does not hold says."""
+
+    def settle(context: Context, series: Series) -> Settled:
+        return next((s for c in conditions if not (s := c(context, series)).holds), Settled(True))
+
+    return settle
+
+
+_IN_LOSS = _of_reference("actor_rollout_ref.actor.kl_loss_type")
+_IN_REWARD = _of_reference("algorithm.kl_penalty")
 
 
 def _divergence(context: Context, _: Series) -> Settled:
@@ -105,6 +131,8 @@ def _divergence(context: Context, _: Series) -> Settled:
 def _clip_counts(context: Context, _: Series) -> Settled:
     if _loss_mode(context) == "sapo":
         return Settled(False, "written as 0 with sapo, which does not clip")
+    if _loss_mode(context) == "clip_cov":
+        return Settled(False, "with clip_cov the share of tokens dropped for their covariance, no clipped ratios")
     return Settled(True)
 
 
@@ -165,9 +193,9 @@ ALIASES = (
     Alias(r"gdpo/(?P<part>.+)/mean", "reward/component/*/mean"),
     Alias(r"gdpo/(?P<part>.+)/std", "reward/component/*/std"),
     *(Alias(pattern, "eval/set/*/mean") for pattern in _SETS),
-    Alias("actor/kl_loss", "kl/reference", when=_token_mean),
-    Alias("actor/kl_loss", "kl/reference/sequence", when=_sequence_sum),
-    Alias("actor/reward_kl_penalty", "kl/reference"),
+    Alias("actor/kl_loss", "kl/reference", when=_both(_IN_LOSS, _token_mean)),
+    Alias("actor/kl_loss", "kl/reference/sequence", when=_both(_IN_LOSS, _sequence_sum)),
+    Alias("actor/reward_kl_penalty", "kl/reference", when=_IN_REWARD),
     Alias("critic/kl", "kl/reference"),
     Alias("actor/ppo_kl", "kl/update", when=_divergence),
     Alias("actor/reward_kl_penalty_coeff", "kl/coefficient"),
@@ -202,11 +230,13 @@ ALIASES = (
         for prefix in ("rollout_corr/", "actor/rollout_corr/", "mismatch/mismatch_", "mismatch/")
         for key, metric in (
             ("kl", "engine/kl"),
-            ("log_ppl_abs_diff", "engine/logprob-gap/mean"),
             ("rollout_is_mean", "behaviour-weight/mean"),
             ("rollout_is_min", "behaviour-weight/min"),
             ("rollout_is_max", "behaviour-weight/max"),
             ("rollout_is_eff_sample_size", "behaviour-weight/effective-share"),
+            # tokens rejected, tokens outside both bounds, tokens above the upper one
+            ("rollout_rs_masked_fraction", "behaviour-weight/capped-share"),
+            ("rollout_is_oob_ratio", "behaviour-weight/capped-share"),
             ("rollout_is_ratio_fraction_high", "behaviour-weight/capped-share"),
         )
     ),
@@ -225,6 +255,7 @@ ALIASES = (
     Alias("timing_s/reward", "systems/reward-time"),
     Alias("timing_s/update_weights", "systems/sync-time"),
     Alias("timing_s/timing_s/param_sync", "systems/sync-time"),
+    Alias("timing_s/param_sync", "systems/sync-time"),
     Alias("timing_s/sync_rollout_weights", "systems/sync-time"),
     Alias("timing_s/save_checkpoint", "systems/checkpoint-time"),
     Alias("timing_s/testing", "systems/eval-time"),
@@ -241,6 +272,7 @@ IGNORED = {
     r"val-aux/.*": "auxiliary validation variables and best-of-n; val-core holds the score",
     r"val-core/.*/(best|maj)(@|_at_|_).*": "best-of-n and majority: bootstrap figures, not the mean",
     r"val-core/.*": "a validation variable other than acc and reward",
+    r"(rollout_corr|actor/rollout_corr|mismatch)/(mismatch_)?log_ppl_(abs_)?diff(_max|_min)?": "gaps between the means of sequences: inside a sequence differences of both signs cancel, so no gap a token",
     r"(rollout_corr|actor/rollout_corr|mismatch)/.*": "further forms of the trainer/sampler mismatch",
     r"training/rollout_probs_diff_(valid|std)": "whether the comparison could be made, and its spread",
     r"training/off_policy/.*|validation/.*|separate_async/.*|fully_async/.*": "queues and spans of asynchronous sampling",
@@ -248,7 +280,9 @@ IGNORED = {
     r"training/(filter_groups|rollout_failure|num_turns)/.*": "counts of single causes of dropping, and extremes",
     r"response_length_non_aborted/.*|response_length/.*|prompt_length/.*|num_turns/.*|tool_call_counts/.*": "extremes and duplicates of lengths and turns",
     r"timing(_s)?/.*|timing_per_token(_ms)?/.*|perf/.*|actor/perf/.*|dynamic_resource/.*|global_seqlen/.*": "timing and use of hardware beyond the phases read",
-    r"variance_proxy/.*|gdpo/.*|distillation/.*|actor/mtp_losses/.*|actor/distillation/.*": "parts of losses that few runs have",
+    r"gdpo/.*/(min|max)": "extremes of one reward function",
+    r"mfu/.*": "use of hardware, as 0.2 spelled it",
+    r"variance_proxy/.*|distillation/.*|actor/mtp_losses/.*|actor/distillation/.*": "parts of losses that few runs have",
     r"rollout/(moe|spec_accept).*|checkpoint_engine/.*": "engine internals",
 }
 
@@ -337,9 +371,12 @@ def enable(context: Context) -> Mapping[str, str]:
         "clip/fraction/low": "not logged apart; actor/pg_clipfrac holds both sides",
         "eval/score/mean": "set trainer.test_freq (off by default): val-core/... is logged",
         "entropy/mean": "logged as actor/entropy; in bypass mode set actor_rollout_ref.actor.calculate_entropy=True",
-        "length/truncated-share": "the V1 trainer does not log it; compare response_length/max with data.max_response_length",
+        "length/truncated-share": "the V1 trainer does not log it; compare response_length/max with data.max_response_length"
+        if is_second_trainer(context)
+        else "logged as response_length/clip_ratio",
         "engine/probability-gap/mean": "actor_rollout_ref.rollout.calculate_log_probs=True",
         "engine/kl": "actor_rollout_ref.rollout.calculate_log_probs=True; not in bypass mode",
+        "engine/logprob-gap/mean": "not logged as a mean over tokens; training/rollout_probs_diff_mean and rollout_corr/kl are its traces",
         "behaviour-weight/mean": "algorithm.rollout_correction.rollout_is=token",
         "ratio/mean": "not logged by verl; actor/ppo_kl and actor/pg_clipfrac are its traces",
         "systems/step-time": "logged as timing_s/step",

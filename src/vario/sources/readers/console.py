@@ -2,7 +2,7 @@
 
 Every line is asked by the grammars of `console_lines`; what they find is kept apart by who said it
 (a stream: one kind of line). At the end the stream that looks most like training is the run, with
-those that count by the same steps.
+those that count by the same steps (`console_streams`).
 """
 
 from __future__ import annotations
@@ -11,12 +11,10 @@ import json
 import re
 from pathlib import Path
 
-import numpy as np
-
 from vario.errors import Malformed, NothingReadable
-from vario.run import Series
 from vario.sources.readers.console_lines import (
     ANSI,
+    RANK,
     RAY,
     REPEATED,
     STEP,
@@ -24,6 +22,11 @@ from vario.sources.readers.console_lines import (
     as_dict,
     cells_in,
     dicts_in,
+    epoch_in,
+    flat,
+    has_words,
+    held_out,
+    is_record,
     label_of,
     pairs_in,
     piped_in,
@@ -31,10 +34,11 @@ from vario.sources.readers.console_lines import (
     step_in,
     verl_line,
 )
+from vario.sources.readers.console_streams import Stream, Streams
 from vario.sources.readers.jsonl import unwrapped
 from vario.sources.readers.metric_words import kinds_of
 from vario.sources.readers.parser import Lines, read_all
-from vario.sources.rows import EVALUATION, MAX_STEP, STEP_KEYS, Table, number, step_number
+from vario.sources.rows import EVALUATION, STEP_KEYS, Table, step_number
 
 MAX_LINE = 1 << 20
 MAX_STREAMS = 400
@@ -45,16 +49,24 @@ MAX_AROUND = 600
 """Text around a dict that is searched for pairs (characters)."""
 MAX_OPEN_LINES = 400
 """A dict printed over more lines is not one."""
-NEIGHBOUR = 1.3
-"""A stream that speaks at most so often as the main one is one row a step, not one a sample."""
+MAX_BETWEEN = 40
+"""So many lines of others may come between those of a dict."""
 _BANNER = re.compile(r"={5,}\s*Step (\d+)/(\d+)\s*={5,}")
 _BULLET = re.compile(
-    r"^\s*[•*-]\s+([A-Za-z][\w .()/-]*?):\s*([-+]?[\d.]+(?:[eE][-+]?\d+)?|nan)\s*(?:s|%|tokens|ms|GB)?(?:\s*\(.*\))?\s*$"
+    r"^\s*[•*-]\s+([A-Za-z][\w .()/@-]*?):\s*([-+]?[\d.]+(?:[eE][-+]?\d+)?|nan)(\s*%)?\s*(?:s|tokens|ms|GB)?(?:\s*\(.*\))?\s*$"
 )
-_SECTION = re.compile(r"(Training|Validation) Results:")
+_SECTION = re.compile(r"(?:(Training|Validation) Results|((?:Validation )?Timing)|(Performance) Metrics):\s*$")
 _TABLE_STEP = re.compile(r"Train step (\d+)/\d+ done")
+_TITLE = re.compile(r"^ +Step (\d+) *$")
 _LATE_STEP = re.compile(r"(?i)\bstep (\d+):\s*$")
 _CHUNK = re.compile(rb'^[\[,]?\{"stream_name"\s*:')
+_ASSIGNED = re.compile(rb"[:=] {0,8}(?:[-+]?\.?\d|nan|tensor|np\.|\[)")
+"""Something that is given a number."""
+_CONTINUED = re.compile(r"""\s*['"{}\[\])(]|\s+[-+\d.nN]""")
+"""What a further line of a dict begins with."""
+_DRAWN = "│┃╭╰╒╘┏└┌╞├"
+"""What a line of a printed table or panel begins with: there is no prose in it."""
+_GRID_OPENS, _GRID_CLOSES = ("╒", "┏", "┌"), ("╘", "└", "┗")
 
 
 def recognises(_path: Path, head: bytes) -> bool:
@@ -62,61 +74,44 @@ def recognises(_path: Path, head: bytes) -> bool:
     return b"\0" not in head
 
 
-class _Stream:
-    """Rows of one kind of line."""
+class _Block:
+    """Numbers that are printed over several lines under a step: a section with bullets, or a table."""
 
-    def __init__(self, name: str, path: str) -> None:
-        self.name = name
-        self.table = Table(path, "console")
-        self.kinds: set[str] = set()
-        self.keys: set[str] = set()
-        self.counted = 0
-        self.own_steps = 0
-        self.fractions = False
-        self.followed: dict[int, int | None] = {}
+    def __init__(self, kind: str, step: int) -> None:
+        self.kind, self.step = kind, step
+        self.section = ""
+        self.inside = False
+        self.row: dict[str, object] = {}
 
-    def add(self, said: Said, followed: int | None) -> None:
-        """Take a row; one without a step takes the step that was said last, or its own count."""
-        row = said.row
-        if fresh := row.keys() - self.keys:
-            self.keys |= fresh
-            self.kinds |= kinds_of(fresh)
-        step = said.step
-        if step is None:
-            step = next((s for k in STEP_KEYS if k in row and (s := step_number(row[k])) is not None), None)
-        if step is None:
-            lowered = {k.lower().replace(" ", "_"): k for k in row}
-            step = next(
-                (s for k in STEP_KEYS if k in lowered and (s := step_number(row[lowered[k]])) is not None), None
-            )
-        if step is not None:
-            self.own_steps += 1
+    def take(self, line: str, whole: bool) -> bool:
+        """Take a line; False where it says nothing in this grammar."""
+        if self.kind == "bullets":
+            if line.rstrip()[-1:] == ":" and (found := _SECTION.search(line)):
+                words = found[2] or found[3] or ("Validation" if found[1] == "Validation" else "")
+                self.section = "/".join([*words.split(" "), ""]) if words else ""
+                return True
+            found = _BULLET.match(line) if whole else None
+            value = plain_number(found[2]) if found else None
+            if found and value is not None:
+                self.row[self.section + found[1]] = value / 100.0 if found[3] else value
+            return found is not None
+        if any(corner in line for corner in _GRID_OPENS):
+            self.inside = True
+        elif any(corner in line for corner in _GRID_CLOSES):
+            self.inside = False
+        elif self.inside and "│" in line:
+            self.row.update(cells_in(line, whole))
         else:
-            only_evaluation = all(k.startswith(EVALUATION) or k == "epoch" for k in row) or "train_runtime" in row
-            self.counted += not only_evaluation
-            step = max(self.counted, 1)
-            self.followed[step] = followed
-        self.fractions = self.fractions or any(map(_is_fraction, row.values()))
-        self.table.add(row, step=step)
+            return False
+        return True
 
-    def on_steps_said(self) -> dict[str, Series]:
-        """Its series at the steps that were said last before each row; empty where none was."""
-        made: dict[str, Series] = {}
-        for key, series in self.table.series().items():
-            at = [self.followed.get(s) if not self.own_steps else s for s in series.steps.tolist()]
-            ok = np.array([a is not None for a in at], dtype=bool)
-            if ok.all() and ok.size:
-                made[key] = Series(key, np.array(at, dtype=np.int64), series.values)
-        return made
 
-    @property
-    def is_metrics(self) -> bool:
-        """Whether it can be rows of a training: whole numbers without a step are counts or single samples."""
-        return bool(self.kinds) and (self.fractions or self.own_steps > 0)
+class _Open:
+    """A dict that is printed over several lines and has not ended."""
 
-    @property
-    def weight(self) -> float:
-        return float(self.table.rows * len(self.kinds) ** 2)
+    def __init__(self, step: int | None, before: str, first: str) -> None:
+        self.step, self.before, self.parts = step, before, [first]
+        self.between = 0
 
 
 class ConsoleLog:
@@ -126,29 +121,32 @@ class ConsoleLog:
         self.table = Table(name, "console")
         self._path = name
         self._lines = Lines(MAX_LINE)
-        self._streams: dict[str, _Stream] = {}
+        self._streams = Streams()
+        self._order = 0
         self._certain = 0
-        self._step: dict[str, int] = {}
-        self._block: dict[str, tuple[str, int, dict[str, object]]] = {}
-        self._open: dict[str, tuple[int | None, list[str]]] = {}
+        self._clocks: dict[tuple[str, ...], str | None] = {}
+        self._block: dict[str, _Block] = {}
+        self._open: dict[str, _Open] = {}
         self._late: dict[str, int] = {}
         self._inner: dict[str, Lines] = {}
-        self._section: dict[str, str] = {}
+        self._rank: str | None = None
 
     def feed(self, data: bytes) -> None:
         """Take the next bytes."""
+        if b"\r" in data:
+            data = data.replace(b"\r", b"\n")  # a bar that is drawn again ends its line so
         for line in self._lines.cut(data):
             # most lines of a log say nothing: they are passed by as fast as can be
             if (
                 b"step:" in line
                 or b"{'" in line
                 or b'{"' in line
-                or b"\xe2" in line
-                or b"====" in line
-                or b" done" in line
-                or b"tep " in line
+                or (b"tep " in line and (line[:1] == b" " or b"===" in line or b" done" in line or line.rstrip()[-1:] == b":"))
                 or self._certain < CERTAIN_ROWS
+                or (self._block and (b"\xe2" in line or b"  - " in line or line.rstrip()[-1:] == b":"))
                 or self._open
+                or self._late
+                or b"Validation Results:" in line
             ):
                 self._raw(line, whole=True)
 
@@ -158,12 +156,11 @@ class ConsoleLog:
             return
         if b"\x1b" in line:
             line = ANSI.sub(b"", line)
-        if b"\r" in line:
-            *pieces, last = line.rstrip(b"\r").split(b"\r")
-            for piece in pieces:
-                self._line(piece, whole=True)
-            line = last
-        self._line(line, whole)
+        source = ""
+        if b"pid=" in line[:160] and (ray := RAY.match(line)):
+            source = ray[1].decode("utf-8", "replace")
+            line = REPEATED.sub(b"", line[ray.end() :])
+        self._line(line, source, whole)
 
     def _chunk(self, line: bytes) -> None:
         """Output that a notebook service wrapped in JSON, piece by piece."""
@@ -174,124 +171,153 @@ class ConsoleLog:
             return
         if isinstance(loaded, dict) and isinstance(loaded.get("data"), str):
             cutter = self._inner.setdefault(str(loaded.get("stream_name")), Lines(MAX_LINE))
-            for piece in cutter.cut(loaded["data"].encode("utf-8", "replace")):
+            for piece in cutter.cut(loaded["data"].replace("\r", "\n").encode("utf-8", "replace")):
                 self._raw(piece, whole=True)
 
-    def _line(self, raw: bytes, whole: bool) -> None:
-        source = ""
-        if b"pid=" in raw[:160] and (ray := RAY.match(raw)):
-            source = ray[1].decode("utf-8", "replace")
-            raw = REPEATED.sub(b"", raw[ray.end() :])
-        if source in self._open:
-            self._continue(source, raw.decode("utf-8", "replace"))
+    def _line(self, raw: bytes, source: str, whole: bool) -> None:
+        if source in self._open and self._continue(source, raw.decode("utf-8", "replace")):
             return
-        structured = (
-            b"step:" in raw
-            or b"{'" in raw
-            or b'{"' in raw
-            or b"\xe2\x94\x82" in raw
-            or b"\xe2\x80\xa2" in raw
-            or b"=====" in raw
-            or b"Results:" in raw
-            or b" done" in raw
-        )
-        late = raw.rstrip().endswith(b":") and b"tep " in raw
-        if not structured and not late and (self._certain >= CERTAIN_ROWS or not _ASSIGNED.search(raw)):
-            return
-        line = raw.decode("utf-8", "replace")
-        if structured and self._structured(line, source, whole):
-            return
-        if late and (found := _LATE_STEP.search(line)):
-            self._late[source] = int(found[1])
-            return
-        if self._certain < CERTAIN_ROWS:
-            self._prose(line, source, whole)
-
-    def _structured(self, line: str, source: str, whole: bool) -> bool:
-        if "step:" in line and (said := verl_line(line, whole)):
+        late = self._late.pop(source, None)
+        if b"step:" in raw and (said := verl_line(raw.decode("utf-8", "replace"), whole)):
             self._add(said, source, certain=True)
-            return True
-        if found := _BANNER.search(line):
-            self._close_block(source)
-            self._block[source] = ("block", int(found[1]), {})
-            self._section[source] = ""
-            return True
-        if found := _TABLE_STEP.search(line):
-            self._close_block(source)
-            self._block[source] = ("table", int(found[1]), {})
-            return True
-        if found := _SECTION.search(line):
-            self._section[source] = "Validation/" if found[1] == "Validation" else ""
-        if source in self._block:
-            kind, _, row = self._block[source]
-            if kind == "table" and "│" in line:
-                row.update(cells_in(line))
-                return True
-            if kind == "block" and (found := _BULLET.match(line)):
-                number = plain_number(found[2])
-                if number is not None:
-                    row[self._section.get(source, "") + found[1]] = number
-                return True
-        return self._dict(line, source)
+            return
+        if b"{'" in raw or b'{"' in raw:
+            if self._dict(raw.decode("utf-8", "replace"), source, late, whole):
+                return
+        elif b"tep " in raw and self._heading(raw.decode("utf-8", "replace"), source):
+            return
+        if b"Validation Results:" in raw and source not in self._block:
+            self._block[source] = _Block("bullets", 0)  # before the first step: the initial validation
+        if source in self._block and self._block[source].take(raw.decode("utf-8", "replace"), whole):
+            return
+        if self._certain < CERTAIN_ROWS and (_ASSIGNED.search(raw) or raw.count(b" | ") >= 3):
+            self._prose(raw.decode("utf-8", "replace"), source, whole)
 
-    def _dict(self, line: str, source: str) -> bool:
-        found = dicts_in(line)
+    def _heading(self, line: str, source: str) -> bool:
+        """A line that only says the step of what follows."""
+        if found := _BANNER.search(line):
+            self._begin(source, _Block("bullets", int(found[1])))
+        elif (found := _TABLE_STEP.search(line)) or (found := _TITLE.match(line)):
+            self._begin(source, _Block("grid", int(found[1])))
+        elif found := _LATE_STEP.search(line):
+            self._late[source] = int(found[1])
+        return found is not None
+
+    def _begin(self, source: str, block: _Block) -> None:
+        self._end(source)
+        self._block[source] = block
+
+    def _end(self, source: str) -> None:
+        block = self._block.pop(source, None)
+        if block is not None and block.row:
+            self._add(Said(block.kind, block.step, block.row), source, certain=True)
+
+    def _dict(self, line: str, source: str, late: int | None, whole: bool) -> bool:
+        found = dicts_in(line, whole)
         if found is None:
-            stripped = line.lstrip()
-            if stripped.startswith(("{'", '{"')) and "}" not in stripped:
-                self._open[source] = (self._late.pop(source, None), [stripped])
+            start = line.find("{'")
+            if whole and start >= 0 and "}" not in line and (start == 0 or line[:start].rstrip()[-1:] == ":"):
+                self._open[source] = _Open(late, line[:start], line[start:])
                 return True
             return False
         before, row, around = found
-        label, step = label_of(before)
-        extra = pairs_in(around, whole=True) if len(around) < MAX_AROUND and ("=" in around or ":" in around) else {}
-        flat = unwrapped({**extra, **row} if len(extra) >= 2 else row)
-        if step is None and "step" in before.lower():
-            said_step = STEP.search(before)
-            step = int(said_step[1]) if said_step else None
-        if len(extra) >= 2:
-            label = "pairs:" + ",".join(sorted(extra)[:6])
-        counted_by = next((k for k in STEP_KEYS if k in flat), "")
-        self._add(Said(f"dict:{label}:{counted_by}", step, flat), source, certain=len(row) >= 3)
+        extra: dict[str, object] = {}
+        if len(around) < MAX_AROUND and ("=" in around or ":" in around):
+            extra, _ = pairs_in(around)
+        self._add_dict(before, row, extra if len(extra) >= 2 else {}, source, late)
         return True
 
-    def _continue(self, source: str, line: str) -> None:
-        step, parts = self._open[source]
-        parts.append(line)
+    def _add_dict(
+        self, before: str, row: dict[str, object], extra: dict[str, object], source: str, late: int | None
+    ) -> None:
+        labelled = label_of(before, row) if not extra else ("pairs:" + ",".join(sorted(extra)[:6]), None)
+        if labelled is None or is_record(row):
+            return
+        label, step = labelled
+        if step is None and "step" in before.lower() and (said := STEP.search(before)):
+            step = int(said[1])
+        if step is None and late is not None and any("/" in k for k in row):
+            step = late  # scoped keys are a trainer's: after "Step 3:" a model's text may show dicts too
+        certain = len(row) >= 3
+        row = held_out(flat(unwrapped({**extra, **row})), before[-80:])
+        if step is None and has_words(row) and not any(k in row for k in STEP_KEYS):
+            return
+        self._add(Said(f"dict:{label}", step, row), source, certain=certain)
+
+    def _continue(self, source: str, line: str) -> bool:
+        """A further line of an open dict; False where it is none."""
+        opened = self._open[source]
+        if len(opened.parts) > MAX_OPEN_LINES or opened.between > MAX_BETWEEN:
+            del self._open[source]
+            self.table.ignored += 1
+            return False
+        if not _CONTINUED.match(line):
+            opened.between += 1
+            return False
+        opened.parts.append(line)
         if line.rstrip().endswith("}"):
             del self._open[source]
-            row = as_dict(" ".join(parts))
+            row = as_dict(" ".join(opened.parts))
             if row:
-                self._add(Said("dict:over lines", step, row), source, certain=step is not None)
-        elif len(parts) > MAX_OPEN_LINES:
-            del self._open[source]
+                self._add_dict(opened.before, row, {}, source, opened.step)
+        return True
 
     def _prose(self, line: str, source: str, whole: bool) -> None:
-        step = step_in(line)
-        row = pairs_in(line, whole) if "=" in line or ":" in line else {}
-        if line.count(" | ") >= 3 and whole:
-            piped = piped_in(line)
+        rank = ""
+        if (found := RANK.match(line.encode("utf-8", "replace")[:40])) is not None:
+            rank = (found[1] or found[2] or found[3] or b"").decode()
+            line = line[found.end() :]
+        if line.lstrip()[:1] in _DRAWN:
+            return
+        if not whole and line.rstrip()[-1:] != "%":
+            line = line.rstrip().rpartition(" ")[0]  # the last word may go on
+        row, head = pairs_in(line)
+        if line.count(" | ") >= 3:
+            piped, start = piped_in(line)
             if len(piped) > len(row):
-                row = piped
-        if len(row) >= 2 or (row and step is not None):
-            self._add(Said("pairs:" + ",".join(sorted(row)), step, row), source, certain=False)
+                row, head = piped, start
+        if not row:
+            return
+        if "epoch" not in row and "Epoch" not in row and (epoch := epoch_in(line)) is not None:
+            row["epoch"] = epoch
+        row = held_out(row, head)
+        named = [k for k in row if k.lower() not in ("step", "epoch", "time")][:2]
+        self._add(Said("pairs:" + ",".join(named), step_in(line), row), source, certain=False, rank=rank)
 
-    def _add(self, said: Said, source: str, *, certain: bool) -> None:
-        stream = self._streams.get(said.stream)
+    def _add(self, said: Said, source: str, *, certain: bool, rank: str = "") -> None:
+        step, clock = (said.step, "") if said.step is not None else self._step_of(said.row)
+        # rows that count by different words, or by none, are of different kinds
+        name = said.stream if step is None else f"{said.stream}#{clock}"
+        if rank:
+            self._rank = self._rank or rank
+            name = name if rank == self._rank else f"{name}@{rank}"
+        stream = self._streams.current.get(name)
         if stream is None:
-            if len(self._streams) >= MAX_STREAMS:
+            known = kinds_of(said.row) or any(k.startswith(EVALUATION) for k in said.row)
+            if len(self._streams.current) >= MAX_STREAMS or not known:
                 return
-            stream = self._streams[said.stream] = _Stream(said.stream, self._path)
-        stream.add(said, self._step.get(source))
-        if said.step is not None:
-            self._step[source] = said.step
+            stream = self._streams.current[name] = self._stream(name, source, step)
+        self._order += 1
+        if not stream.add(Said(name, step, said.row), self._order):
+            new = self._stream(name, source, step)
+            new.add(Said(name, step, said.row), self._order)
+            self._streams.restart(stream, new)
         self._certain += certain and bool(stream.kinds)
 
-    def _close_block(self, source: str) -> None:
-        if source in self._block:
-            kind, step, row = self._block.pop(source)
-            if row:
-                self._add(Said(kind, step, row), source, certain=True)
+    def _stream(self, name: str, source: str, step: int | None) -> Stream:
+        certain = not name.startswith(("dict:", "pairs:"))
+        return Stream(name, self._path, source=source, certain=certain, stepped=step is not None)
+
+    def _step_of(self, row: dict[str, object]) -> tuple[int | None, str]:
+        """The step that a row holds, and under which key."""
+        keys = tuple(row)
+        if keys not in self._clocks:
+            if len(self._clocks) > MAX_STREAMS:
+                self._clocks.clear()
+            spelled = {k.lower().replace(" ", "_"): k for k in keys}
+            self._clocks[keys] = next((spelled[k] for k in STEP_KEYS if k in spelled), None)
+        clock = self._clocks[keys]
+        return (None, "") if clock is None else (step_number(row[clock]), clock)
 
     def close(self) -> None:
         """Choose the stream that is the run, and take those that count by the same steps."""
@@ -302,36 +328,17 @@ class ConsoleLog:
             if left := cutter.rest():
                 self._raw(left, whole=False)
         for source in list(self._block):
-            self._close_block(source)
-        for source, (_, parts) in list(self._open.items()):
-            self._open.pop(source)
-            self.table.ignored += bool(parts)
-        ranked = sorted((s for s in self._streams.values() if s.is_metrics), key=lambda s: s.weight, reverse=True)
-        if not ranked:
+            self._end(source)
+        self.table.ignored += len(self._open) + self._lines.dropped
+        self._open.clear()
+        chosen = self._streams.choose()
+        if chosen is None:
             return
-        main = ranked[0]
-        warnings, ignored = self.table.warnings, self.table.ignored + self._lines.dropped
+        main, warnings = chosen
+        main.table.ignored += self.table.ignored
+        main.table.warnings += self.table.warnings
+        main.table.warnings += [f"{Path(self._path).name}: {w}" for w in warnings]
         self.table = main.table
-        self.table.flush()
-        self.table.warnings += warnings
-        self.table.ignored += ignored
-        self.table.index_steps = not main.own_steps
-        taken = set(main.keys)
-        for other in ranked[1:]:
-            if not main.own_steps or other.table.rows > NEIGHBOUR * main.table.rows or other.keys & taken:
-                continue
-            for key, series in other.on_steps_said().items():
-                self.table.put(key, series.steps, series.values)
-                taken.add(key)
-
-
-def _is_fraction(value: object) -> bool:
-    found = number(value)
-    return found is not None and abs(found) < MAX_STEP and found != int(found)
-
-
-_ASSIGNED = re.compile(rb"[:=] {0,2}(?:[-+]?[\d.]|nan|tensor|np\.|\[)| \| [A-Za-z. ]+ [-\d.]+")
-"""Something that is given a number."""
 
 
 def start(path: Path) -> ConsoleLog:

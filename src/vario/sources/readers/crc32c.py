@@ -79,7 +79,8 @@ def masked(data: Bytes, starts: Ints, sizes: Ints) -> Sums:
     begins = (starts + sizes)[record] - (behind + 1) * WIDTH
     outside = starts[record] - begins
     places = np.arange(WIDTH)
-    table, offsets = _contributions(), np.arange(WIDTH) * 256
+    table, offsets = _contributions(), places * 256
+    data = data if data.size else np.zeros(1, dtype=np.uint8)
     for at in range(0, sums.size, AT_ONCE):
         part = slice(at, at + AT_ONCE)
         rows = data.take(begins[part, None] + places, mode="clip")

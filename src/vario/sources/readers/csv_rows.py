@@ -1,23 +1,41 @@
-"""CSV and TSV: a header of keys, one row a step; also what W&B's charts and TensorBoard export."""
+"""CSV and TSV: a header of keys, one row a step; also what W&B's charts and TensorBoard export.
+
+What TensorBoard exports (`Wall time,Step,Value`) does not say which tag it is of: the name of the file does,
+`run-NAME-tag-TAG.csv` as TensorBoard gives it, else the whole name. Slashes are lost in it: `train_` and `eval_`
+at its start are read as scopes.
+"""
 
 from __future__ import annotations
 
-import csv
 import re
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 
+from vario.errors import Malformed, NothingReadable
 from vario.run import Floats, Ints
+from vario.sources.readers.jsonl import SAMPLES
+from vario.sources.readers.metric_words import SAMPLE_KEYS, of_a_step
 from vario.sources.readers.parser import Lines, read_all
 from vario.sources.rows import STEP_KEYS, Table, number, step_number
 
 MAX_LINE = 4 << 20
 MAX_COLUMNS = 20_000
+MAX_NAME = 200
+MAX_QUOTED_LINES = 500
+"""A quoted text of more lines is a stray quote."""
 ROWS_AT_ONCE = 4096
 DELIMITERS = (",", "\t", ";")
+_NO_NAME = re.compile(r"[{}=\[\]]|: |^\s*\d|\.$")
 _CHART = re.compile(r"^(?P<run>.+) - (?P<key>.+?)(?P<bound>__MIN|__MAX)?$")
 """How W&B names the columns of a chart's export: run, key, and the bounds of the run's band."""
+_SCALARS = ["wall time", "step", "value"]
+"""The header of TensorBoard's export."""
+_TAG = re.compile(r"^run-.*?-tag-(.+)$")
+_SCOPE = re.compile(r"^(train|eval|val|test)_")
+_DECIMAL_COMMA = re.compile(r"^\s*[-+]?\d+,\d+(?:[eE][-+]?\d+)?\s*$")
+_WORDS = {"true": 1.0, "false": 0.0}
 
 
 def recognises(path: Path, head: bytes) -> bool:
@@ -28,21 +46,41 @@ def recognises(path: Path, head: bytes) -> bool:
     delimiter = _delimiter(lines[0])
     if delimiter is None:
         return False
-    names = next(csv.reader([lines[0]], delimiter=delimiter))
-    cells = next(csv.reader([lines[1]], delimiter=delimiter))
+    names, cells = _split(lines[0], delimiter), _split(lines[1], delimiter)
     if len(lines) == 2 and len(head) >= 4096:  # a row that does not end within the head
         cells += [""] * (len(names) - len(cells))
-    named = sum(number(n) is None and bool(n.strip()) for n in names)
+    named = [n for n in names if n.strip() and number(n) is None]
     numbers = sum(bool(c.strip()) and number(c) is not None for c in cells)
-    named_so = any(s in {".csv", ".tsv"} for s in path.suffixes[-2:])
-    short = all(len(n) < 200 for n in names)
-    return len(names) == len(cells) and named >= max(2, len(names) - 1) and short and (numbers >= 1 or named_so)
+    if len(named) < max(2, len(names) - 1) or any(len(n) >= MAX_NAME for n in names):
+        return False
+    if any(s in {".csv", ".tsv"} for s in path.suffixes[-2:]):
+        return len(names) == len(cells) or lines[1].count('"') % 2 == 1  # a text may go on in the next line
+    # a log may begin with two lines that have as many commas: there the names are no plain words
+    plain = not any(_NO_NAME.search(n) for n in names) and len(set(named)) == len(named)
+    return len(names) == len(cells) and numbers >= 1 and plain
 
 
 def _delimiter(line: str) -> str | None:
     counts = {d: line.count(d) for d in DELIMITERS}
     best = max(DELIMITERS, key=counts.__getitem__)
     return best if counts[best] else None
+
+
+@cache
+def _patterns(delimiter: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Cells of a line, and a quoted cell that does not end."""
+    d = re.escape(delimiter)
+    return (
+        re.compile(rf'(?:^|{d})(?:\s*"((?:[^"]++|"")*+)"[^{d}]*|([^{d}]*))'),
+        re.compile(rf'(?:^|{d})\s*"(?:[^"]++|"")*+$'),
+    )
+
+
+def _split(line: str, delimiter: str) -> list[str]:
+    """The cells of a line. The `csv` module would refuse texts above a limit that is set for the whole process."""
+    if '"' not in line:
+        return line.split(delimiter)
+    return [quoted.replace('""', '"') or plain for quoted, plain in _patterns(delimiter)[0].findall(line)]
 
 
 class DelimitedRows:
@@ -52,103 +90,165 @@ class DelimitedRows:
         self.table = Table(name, "csv")
         self._name = Path(name).name
         self._lines = Lines(MAX_LINE)
-        self._names: list[str] | None = None
+        self._header: list[str] | None = None
+        self._names: list[str] = []
         self._delimiter = ","
         self._rows: list[list[str]] = []
-        self._open: str | None = None
+        self._open: list[str] = []
+        self._open_size = 0
+        self._at = 0
+        self._ragged: list[int] = []
+        self._clock: str | None = None
+        self._count = 0
+        self._unfinished = False
+        self.samples = False
 
     def feed(self, data: bytes) -> None:
         """Take the next bytes."""
         for line in self._lines.cut(data):
-            self._line(line)
+            self._at += 1
+            self._line(line.decode("utf-8-sig" if self._header is None else "utf-8", "replace").rstrip("\r"))
 
-    def _line(self, raw: bytes) -> None:
-        line = raw.decode("utf-8-sig" if self._names is None else "utf-8", "replace").rstrip("\r")
-        if self._open is not None:
-            line = f"{self._open}\n{line}"
-            self._open = None
+    def _line(self, line: str) -> None:
+        if self._open:
+            if not self._closes(line):
+                return
+            line = "\n".join(self._open)
+            self._open, self._open_size = [], 0
         if not line.strip():
             return
-        if line.count('"') % 2:
-            if len(line) < MAX_LINE:
-                self._open = line  # a quoted text that holds a newline
-            return
-        if self._names is None:
+        if self._header is None:
             self._delimiter = _delimiter(line) or ","
-            self._names = _keys(next(csv.reader([line], delimiter=self._delimiter)))[:MAX_COLUMNS]
+        if '"' in line and line.count('"') % 2 and _patterns(self._delimiter)[1].search(line):
+            self._open, self._open_size = [line], len(line)
             return
-        cells = next(csv.reader([line], delimiter=self._delimiter)) if '"' in line else line.split(self._delimiter)
-        if len(cells) != len(self._names):
+        self._row(line)
+
+    def _closes(self, line: str) -> bool:
+        """Take a further line of a quoted text; whether the text ends in it."""
+        self._open.append(line)
+        self._open_size += len(line)
+        if line.count('"') % 2:
+            return True
+        if len(self._open) > MAX_QUOTED_LINES or self._open_size > MAX_LINE:
+            first, *rest = self._open
+            self._open, self._open_size = [], 0
+            self.table.ignored += bool(first)
+            self._ragged.append(self._at - len(rest))
+            for other in rest:  # the quote was a stray one: the lines behind it are rows
+                self._row(other)
+        return False
+
+    def _row(self, line: str) -> None:
+        cells = _split(line, self._delimiter)
+        if self._header is None:
+            self._header = [c.strip() for c in cells]
+            self._names = self._keys(self._header)[:MAX_COLUMNS]
+            self.samples = len(SAMPLE_KEYS & set(self._names)) >= 2 and not of_a_step(self._names)
+            return
+        if len(cells) != len(self._header):
             self.table.ignored += 1
+            self._ragged.append(self._at)
             return
-        if cells == self._names:
+        if [c.strip() for c in cells] == self._header:
             return  # the header again: another run was appended
         self._rows.append(cells)
         if len(self._rows) >= ROWS_AT_ONCE:
             self._flush()
 
     def _flush(self) -> None:
-        if not self._rows or self._names is None:
+        if not self._rows:
+            return
+        if self.samples:
+            self._rows = []
             return
         columns = list(zip(*self._rows, strict=True))
         rows = len(self._rows)
         self._rows = []
-        steps = self._steps(columns, rows)
-        if steps is None:
-            self.table.ignored += rows
-            return
+        steps, placed = self._steps(columns, rows)
         ready: dict[str, tuple[Ints, Floats]] = {}
-        for name, cells in zip(self._names, columns, strict=True):
+        for name, cells in zip(self._names, columns, strict=False):
             if name in STEP_KEYS or not name or name in ready:
                 continue
-            held = np.flatnonzero(np.fromiter((bool(c) and not c.isspace() for c in cells), bool, rows))
-            if not held.size:
+            held = [i for i in placed if cells[i] and not cells[i].isspace()]
+            if not held:
                 continue
             try:
-                values = np.array([cells[i] for i in held.tolist()], dtype=np.float64)
+                values = np.array([cells[i] for i in held], dtype=np.float64)
             except ValueError:
-                found = [(i, v) for i in held.tolist() if (v := number(cells[i])) is not None]
-                self.table.texts += int(held.size) - len(found)
-                held = np.array([i for i, _ in found], dtype=np.int64)
+                found = [(i, v) for i in held if (v := self._number(cells[i])) is not None]
+                self.table.texts += len(held) - len(found)
+                held = [i for i, _ in found]
                 values = np.array([v for _, v in found], dtype=np.float64)
-            ready[name] = (held, values)
-        self.table.put_rows(steps, ready)
+            if not held:
+                continue
+            ready[name] = (np.array(held, dtype=np.int64), values)
+        self._count += rows
+        if ready:
+            self.table.put_rows(steps, ready)
 
-    def _steps(self, columns: list[tuple[str, ...]], rows: int) -> Ints | None:
-        assert self._names is not None
-        for key in STEP_KEYS:
-            if key in self._names:
-                found = [step_number(c) for c in columns[self._names.index(key)]]
-                if all(s is not None for s in found):
-                    return np.array(found, dtype=np.int64)
-        if self.table.rows and not self.table.index_steps:
-            return None
-        self.table.index_steps = True
-        return np.arange(self.table.rows + 1, self.table.rows + rows + 1, dtype=np.int64)
+    def _number(self, cell: str) -> float | None:
+        if self._delimiter == ";" and _DECIMAL_COMMA.match(cell):
+            cell = cell.replace(",", ".")
+        found = number(cell)
+        return _WORDS.get(cell.strip().lower()) if found is None else found
+
+    def _steps(self, columns: list[tuple[str, ...]], rows: int) -> tuple[Ints, list[int]]:
+        """The step of each row, and the rows that have one."""
+        if self._clock is None:
+            for key in STEP_KEYS:
+                if key in self._names and any(step_number(c) is not None for c in columns[self._names.index(key)]):
+                    self._clock = key
+                    break
+            else:
+                self._clock = ""
+        if not self._clock:
+            self.table.index_steps = True
+            return np.arange(self._count + 1, self._count + rows + 1, dtype=np.int64), list(range(rows))
+        found = [step_number(c) for c in columns[self._names.index(self._clock)]]
+        placed = [i for i, s in enumerate(found) if s is not None]
+        lost = rows - len(placed)
+        if lost and self._unfinished and found[-1] is None:
+            lost -= 1  # its step has not been written yet
+        self.table.ignored += lost
+        return np.array([s or 0 for s in found], dtype=np.int64), placed
 
     def close(self) -> None:
         """Settle the last rows."""
         rest = self._lines.rest()
-        if rest.strip() and self._names is not None and self._open is None:
+        if rest.strip() and self._header is not None and not self._open and b'"' not in rest:
             # the file may still grow: only the last cell can be half a number, and it is left out
-            cells = rest.decode("utf-8", "replace").split(self._delimiter)[:-1][: len(self._names) - 1]
-            if cells and b'"' not in rest:
-                self._rows.append(cells + [""] * (len(self._names) - len(cells)))
-        if self._open is not None:
-            self.table.ignored += 1
-        self.table.ignored += self._lines.dropped
+            cells = rest.decode("utf-8", "replace").split(self._delimiter)[:-1][: len(self._header) - 1]
+            if cells:
+                self._rows.append(cells + [""] * (len(self._header) - len(cells)))
+                self._unfinished = True
+        self.table.ignored += bool(self._open) + self._lines.dropped
         self._flush()
+        if self._ragged:
+            more = f"{len(self._ragged)} rows have" if len(self._ragged) > 1 else "a row has"
+            self.table.warnings.append(
+                f"{self._name}: {more} not as many cells as the header and {'were' if len(self._ragged) > 1 else 'was'} "
+                f"left out; the first ends in line {self._ragged[0]}"
+            )
 
-
-def _keys(header: list[str]) -> list[str]:
-    """The header's names; those of a chart's export without the run and its bounds, where there is one run."""
-    names = [n.strip() for n in header]
-    charts = [_CHART.match(n) for n in names]
-    if any(c and c["bound"] for c in charts):
-        runs = {c["run"] for c in charts if c}
-        if len(runs) == 1:
-            return ["" if c and c["bound"] else c["key"] if c else n for n, c in zip(names, charts, strict=True)]
-    return names
+    def _keys(self, names: list[str]) -> list[str]:
+        """The header's names; those of an export as the tracker had them."""
+        if [n.lower() for n in names] == _SCALARS:
+            stem = self._name.split(".csv")[0].split(".tsv")[0]
+            tagged = _TAG.match(stem)
+            return ["_timestamp", "Step", _SCOPE.sub(r"\1/", tagged[1] if tagged else stem)]
+        charts = [_CHART.match(n) for n in names]
+        runs = dict.fromkeys(c["run"] for c in charts if c)
+        bounded = any(c and c["bound"] for c in charts)
+        if not runs or (not bounded and any(not c and n not in STEP_KEYS for n, c in zip(names, charts, strict=True))):
+            return names
+        if len(runs) > 1:
+            self.table.warnings.append(
+                f"{self._name}: columns of {len(runs)} runs ({', '.join(list(runs)[:3])}); export the chart of one run, "
+                "or name its columns with --map METRIC=COLUMN"
+            )
+        plain = [n if c is None or len(runs) > 1 else c["key"] for n, c in zip(names, charts, strict=True)]
+        return ["" if c and c["bound"] else n for n, c in zip(plain, charts, strict=True)]
 
 
 def start(path: Path) -> DelimitedRows:
@@ -160,6 +260,12 @@ def read(path: Path) -> Table:
     """Read one file.
 
     Raises:
-        Malformed: there was no row of numbers.
+        Malformed: there was no row of numbers. NothingReadable: the rows are samples.
     """
-    return read_all(start(path), path, "no row of numbers under the header")
+    parser = start(path)
+    try:
+        return read_all(parser, path, "no row of numbers under the header")
+    except Malformed as error:
+        if parser.samples:
+            raise NothingReadable(f"{path}: {SAMPLES}") from error
+        raise

@@ -10,6 +10,8 @@ from vario.sources.readers.wire import BYTES, FIXED32, FIXED64, VARINT, fields, 
 
 FLOAT, DOUBLE, INT32, INT64 = 1, 2, 3, 9
 """Element types of a tensor that a scalar can have."""
+LARGEST_INTEGER = 1e15
+"""The plugin keeps whole numbers as floats; below this they are shown whole."""
 
 
 class Scalar(NamedTuple):
@@ -19,6 +21,7 @@ class Scalar(NamedTuple):
     value: float
     at: int | None
     size: int
+    is_tensor: bool
 
 
 @dataclass(slots=True)
@@ -29,7 +32,7 @@ class EventRecord:
     wall: float = 0.0
     scalars: list[Scalar] = field(default_factory=list)
     texts: list[tuple[str, bytes]] = field(default_factory=list)
-    hparams: bytes | None = None
+    hparams: list[bytes] = field(default_factory=list)
     others: int = 0
 
 
@@ -67,16 +70,16 @@ def _value(record: bytes, start: int, end: int, event: EventRecord, plugins: dic
             name, content = _plugin(record, a, b)
             if name:
                 plugins[tag] = name
-            if name == "hparams" and content and event.hparams is None:
-                event.hparams = content
+            if name == "hparams" and content:
+                event.hparams.append(content)
     if simple is not None:
-        event.scalars.append(Scalar(tag, struct.unpack_from("<f", record, simple)[0], simple, 4))
+        event.scalars.append(Scalar(tag, struct.unpack_from("<f", record, simple)[0], simple, 4, is_tensor=False))
     elif tensor is not None and plugins.get(tag, "scalars") == "scalars":
         scalar = _scalar(record, *tensor)
         if scalar is None:
             event.others += 1
         else:
-            event.scalars.append(Scalar(tag, *scalar))
+            event.scalars.append(Scalar(tag, *scalar, is_tensor=True))
     elif tensor is not None and plugins.get(tag) == "text":
         event.texts += [(tag, record[a:b]) for n, k, a, b in fields(record, *tensor) if n == 8 and k == BYTES]
     else:
@@ -151,7 +154,7 @@ def _plain(content: bytes, start: int, end: int) -> object:
     for number, kind, a, b in fields(content, start, end):
         if number == 2 and kind == FIXED64:
             value: float = struct.unpack_from("<d", content, a)[0]
-            return int(value) if value == int(value) and abs(value) < 1e15 else value
+            return int(value) if abs(value) < LARGEST_INTEGER and value == int(value) else value
         if number == 3 and kind == BYTES:
             return content[a:b].decode("utf-8", "replace")
         if number == 4 and kind == VARINT:

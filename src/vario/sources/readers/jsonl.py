@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from vario.errors import Malformed, NothingReadable
 from vario.sources.fast_json import loads
+from vario.sources.readers.metric_words import is_sample
 from vario.sources.readers.parser import Lines, read_all
 from vario.sources.rows import STEP_KEYS, Table
 
@@ -18,7 +20,7 @@ WRAPPERS = ("data", "logs", "metrics")
 def recognises(path: Path, head: bytes) -> bool:
     """Whether the first bytes look like JSON objects on lines."""
     text = head.lstrip(b"\xef\xbb\xbf \t\r\n")
-    if not text.startswith(b"{"):
+    if not text.startswith(b"{") or is_wrapped_output(text):
         return False
     if any(name in {".jsonl", ".ndjson"} for name in path.suffixes[-2:]):
         return True
@@ -27,6 +29,11 @@ def recognises(path: Path, head: bytes) -> bool:
         return isinstance(json.loads(first), dict) and b"\n" in text
     except (ValueError, RecursionError):
         return False
+
+
+def is_wrapped_output(text: bytes) -> bool:
+    """Whether JSON objects hold what a program printed, piece by piece, as notebook services keep it."""
+    return text.lstrip(b"[ \r\n").startswith(b'{"stream_name"')
 
 
 class JsonLines:
@@ -38,6 +45,7 @@ class JsonLines:
         self._lines = Lines(MAX_LINE)
         self._at = 0
         self._broken: list[int] = []
+        self.samples = 0
 
     def feed(self, data: bytes) -> None:
         """Take the next bytes."""
@@ -55,7 +63,9 @@ class JsonLines:
             self.table.ignored += 1
             self._broken.append(self._at)
             return
-        if not isinstance(row, dict) or not self.table.add(unwrapped(row)):
+        if isinstance(row, dict) and is_sample(row):
+            self.samples += 1
+        elif not isinstance(row, dict) or not self.table.add(unwrapped(row)):
             self.table.ignored += 1
 
     def close(self) -> None:
@@ -71,6 +81,8 @@ class JsonLines:
                 else f"{len(self._broken)} lines, the first is line {self._broken[0]}"
             )
             self.table.warnings.append(f"{self._name}: {where} could not be parsed and was left out")
+        if self.samples:
+            self.table.warnings.append(f"{self._name}: {self.samples} rows are samples with their texts, and no metrics")
 
 
 def unwrapped(row: dict[str, object]) -> dict[str, object]:
@@ -91,6 +103,15 @@ def read(path: Path) -> Table:
     """Read every row that parses.
 
     Raises:
-        Malformed: no line gave a row.
+        Malformed: no line gave a row. NothingReadable: all of them are samples.
     """
-    return read_all(start(path), path, "no line holds a row of metrics; expected one JSON object a line with a step")
+    parser = start(path)
+    try:
+        return read_all(parser, path, "no line holds a row of metrics; expected one JSON object a line with a step")
+    except Malformed as error:
+        if parser.samples:
+            raise NothingReadable(f"{path}: {SAMPLES}") from error
+        raise
+
+
+SAMPLES = "rows of samples (prompts, answers, their rewards), and no row of metrics; give the trainer's own log"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 KINDS_OF_METRIC = {
     "reward": re.compile(r"(?i)reward|score|return|accuracy|acc\b"),
@@ -17,8 +17,30 @@ KINDS_OF_METRIC = {
     "clip": re.compile(r"(?i)clip"),
     "advantage": re.compile(r"(?i)adv"),
 }
+_OF_A_STEP = re.compile(
+    r"(?i)(^|[^a-z])kl|loss|entropy|margin|(^|[^a-z])lr|learning.?rate|grad|clip|epoch|mean|avg|average|std"
+)
 
 
 def kinds_of(keys: Iterable[str]) -> set[str]:
     """Which kinds of metric the keys speak of."""
     return {kind for key in keys for kind, pattern in KINDS_OF_METRIC.items() if pattern.search(key)}
+
+
+def of_a_step(keys: Iterable[str]) -> bool:
+    """Whether a key speaks of an update or of an average: one completion has a reward and a length, but none of these."""
+    return any(_OF_A_STEP.search(key) for key in keys)
+
+
+SAMPLE_KEYS = frozenset(
+    {"prompt", "prompts", "completion", "completions", "input", "output", "messages", "content", "response", "responses",
+     "trajectory", "conversation", "question", "answer", "text", "chosen", "rejected", "episode"}
+)  # fmt: skip
+"""Keys under which a row holds what was asked and answered."""
+
+
+def is_sample(row: Mapping[str, object]) -> bool:
+    """Whether a row is one sample with its texts: its reward is that of one answer, and no step's."""
+    if row.keys().isdisjoint(SAMPLE_KEYS):
+        return False
+    return sum(isinstance(row[k], str | list) for k in SAMPLE_KEYS & row.keys()) >= 2 and not of_a_step(row)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,8 +24,12 @@ def recognises(path: Path, head: bytes) -> bool:
         return False
 
 
-def runs(path: Path) -> list[str]:
-    """Runs that logged anything and were not deleted, as `experiment/name@id`, oldest first."""
+class _Run(NamedTuple):
+    label: str
+    key: str
+
+
+def _runs(path: Path) -> list[_Run]:
     with opened(path) as connection:
         found = connection.execute(
             "SELECT experiments.name, runs.name, runs.run_uuid FROM runs "
@@ -32,35 +37,44 @@ def runs(path: Path) -> list[str]:
             "WHERE runs.lifecycle_stage = 'active' AND runs.run_uuid IN (SELECT DISTINCT run_uuid FROM metrics) "
             "ORDER BY runs.start_time"
         ).fetchall()
-    return [f"{experiment}/{name}@{run[:8]}" for experiment, name, run in found]
+    return [_Run(f"{experiment}/{name}@{str(run)[:8]}", str(run)) for experiment, name, run in found]
+
+
+def runs(path: Path) -> list[str]:
+    """Runs that logged anything and were not deleted, as `experiment/name@id`, oldest first."""
+    return [run.label for run in _runs(path)]
 
 
 def read(path: Path, run: str | None = None) -> Table:
     """Read one run, named as `runs` names it or by its id.
 
     Raises:
-        Malformed: there is no such run.
+        Malformed: there is no such run, or it does not say which of several.
     """
-    known = runs(path)
-    chosen = known[:1] if run is None else [r for r in known if run in (r, r.partition("@")[2], r.rpartition("@")[0])]
-    short = chosen[0].rpartition("@")[2] if chosen else (run or "")[:8]
+    known = _runs(path)
+    chosen = [r for r in known if run in (r.label, r.key, r.label.rpartition("@")[0], r.label.rpartition("@")[2])]
+    chosen = known if run is None else chosen
+    if len(chosen) != 1:
+        some = ", ".join(r.label for r in (chosen or known)[:10]) or "none"
+        raise Malformed(f"{path}: {'several runs' if chosen else f'no run {run!r}'} with metrics; it holds {some}")
+    key = chosen[0].key
     table = Table(str(path), "mlflow")
     with opened(path) as connection:
         rows = connection.execute(
             "SELECT key, step, CASE WHEN is_nan THEN NULL ELSE value END FROM metrics "
-            "WHERE substr(run_uuid, 1, 8) = ? ORDER BY key, timestamp, step",
-            [short],
+            "WHERE run_uuid = ? ORDER BY key, timestamp, step",
+            [key],
         ).fetchall()
-        for key, value in connection.execute("SELECT key, value FROM params WHERE substr(run_uuid, 1, 8) = ?", [short]):
-            name, known_value = setting(str(key), str(value))
+        for name, value in connection.execute("SELECT key, value FROM params WHERE run_uuid = ?", [key]):
+            name, known_value = setting(str(name), str(value))
             table.config[name] = known_value
     points: dict[str, tuple[list[int], list[float]]] = {}
-    for key, step, value in rows:
-        steps, values = points.setdefault(str(key), ([], []))
+    for name, step, value in rows:
+        steps, values = points.setdefault(str(name), ([], []))
         steps.append(int(step))
         values.append(math.nan if value is None else float(value))
-    for key, (steps, values) in points.items():
-        table.put(key, np.array(steps, dtype=np.int64), np.array(values, dtype=np.float64))
+    for name, (steps, values) in points.items():
+        table.put(name, np.array(steps, dtype=np.int64), np.array(values, dtype=np.float64))
     if not table.rows:
-        raise Malformed(f"{path}: no run {run!r} with metrics; it holds {', '.join(known[:10]) or 'none'}")
+        raise Malformed(f"{path}: run {chosen[0].label!r} logged no metric")
     return table

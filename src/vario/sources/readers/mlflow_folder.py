@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import numpy as np
@@ -12,11 +13,22 @@ from vario.sources.readers.mlflow_values import setting
 from vario.sources.rows import MAX_KEYS, Table
 
 MAX_PARAM = 1 << 16
+RUN = re.compile(rb"(?m)^run_(?:id|uuid):")
+DELETED = re.compile(rb"(?m)^lifecycle_stage:\s*['\"]?deleted")
 
 
 def is_run(folder: Path) -> bool:
-    """Whether the folder is one run of a file store."""
-    return (folder / "meta.yaml").is_file() and (folder / "metrics").is_dir()
+    """Whether the folder is one run of a file store that logged a metric and was not deleted."""
+    meta, metrics = folder / "meta.yaml", folder / "metrics"
+    if not (metrics.is_dir() and meta.is_file()):
+        return False
+    try:
+        with meta.open("rb") as stream:
+            text = stream.read(MAX_PARAM)
+        # a model that was logged has metrics too, and no run's id of its own
+        return bool(RUN.search(text)) and not DELETED.search(text) and any(metrics.iterdir())
+    except OSError:
+        return False
 
 
 def read(folder: Path) -> Table:
@@ -57,11 +69,12 @@ def _points(path: Path, table: Table) -> tuple[list[int], list[float]]:
     with path.open("rb") as stream:
         for line in stream:
             parts = line.split()
-            if not line.endswith(b"\n") or len(parts) not in (2, 3):
+            # behind the step may stand the data set that was measured
+            if not line.endswith(b"\n") or len(parts) < 2:
                 table.ignored += 1  # a line that is still being written may end in half a number
                 continue
             try:
-                steps.append(int(parts[2]) if len(parts) == 3 else len(steps))
+                steps.append(int(parts[2]) if len(parts) > 2 else len(steps))
                 values.append(float(parts[1]))
             except ValueError:
                 steps = steps[: len(values)]

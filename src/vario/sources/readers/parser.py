@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from vario.errors import Malformed
-from vario.sources.opening import open_log
+from vario.sources.opening import cut_short, open_log
 from vario.sources.rows import Table
 
 PIECE = 1 << 20
@@ -28,20 +28,25 @@ class Parser(Protocol):
         """There are no more bytes: settle what is open, and note what was cut off."""
 
 
-def read_all(parser: Parser, path: Path, expected: str) -> Table:
-    """Feed a whole file.
+def read_all(parser: Parser, path: Path | list[Path], expected: str) -> Table:
+    """Feed a whole file, or the files that one log was cut into.
 
     Args:
         parser: a fresh parser.
-        path: the file, packed or not.
+        path: the file, packed or not; several in the order of writing.
         expected: what a reader would have found in a good file, for the message.
 
     Raises:
         Malformed: there was not a single row.
     """
-    with open_log(path) as stream:
-        while piece := stream.read(PIECE):
-            parser.feed(piece)
+    parts = path if isinstance(path, list) else [path]
+    for part in parts:
+        with open_log(part) as stream:
+            while piece := stream.read(PIECE):
+                parser.feed(piece)
+            if cut_short(stream):
+                parser.table.warnings.append(f"{part.name}: cut off while packed; what came before the cut was read")
+    path = parts[-1]
     parser.close()
     table = parser.table
     table.flush()

@@ -28,6 +28,8 @@ HISTORY, CONFIG, RUN = 2, 5, 17
 ROWS_AT_ONCE = 4096
 MAX_RECORD = 64 << 20
 MAX_KEYS = 20_000
+LONGEST_NUMBER = 64
+"""A longer text is no number (bytes)."""
 
 
 def recognises(_path: Path, head: bytes) -> bool:
@@ -36,72 +38,85 @@ def recognises(_path: Path, head: bytes) -> bool:
 
 
 _STEP_KEYS = tuple(key.encode() for key in STEP_KEYS)
-_ITEMS = re.compile(rb"\n[\x00-\x7f][\x0a\x12][\x00-\x7f]([^\x82]*)\x82\x01[\x00-\x7f]([^\x00-\x1f]*)")
+_ITEMS = re.compile(rb"\n[\x00-\x7f][\x0a\x12][\x00-\x7f]([^\x00-\x1f\x82]*)\x82\x01[\x00-\x7f]([^\x00-\x1f]*)")
 """The common item: one key, one JSON text, each shorter than 128 bytes (JSON escapes control characters)."""
 ITEM_FRAME = 7
 """Bytes of such an item beside its key and its text."""
+MEDIA = "_type"
+"""Images, tables and histograms are mappings that name their type; their sizes are no metrics."""
 
 
 class OfflineRun:
-    """The history of one offline run, at every logged step."""
+    """The history of one offline run, at every logged step.
+
+    A damaged chunk costs what stands behind it in its block: the next block begins anew.
+    """
 
     def __init__(self, name: str) -> None:
         self.table = Table(name, "wandb")
         self._name = Path(name).name
         self._rest = b""
         self._at = 0
+        self._skip = FILE_HEADER
         self._parts: list[bytes] = []
-        self._broken: str | None = None
+        self._size = 0
+        self._damaged: list[int] = []
         self._steps: list[int] = []
         self._columns: dict[bytes, tuple[list[int], list[bytes | float]]] = {}
         self._last = -1
 
     def feed(self, data: bytes) -> None:
         """Take the next bytes; a chunk that is not whole waits for the rest of it."""
-        if self._broken:
-            return
         buffer = self._rest + data
-        at = 0
-        if self._at == 0:
-            if len(buffer) < FILE_HEADER:
-                self._rest = buffer
-                return
-            at = FILE_HEADER
-        total = len(buffer)
-        while True:
-            left = BLOCK - (self._at + at) % BLOCK
+        at, total = 0, len(buffer)
+        while at < total:
+            here = self._at + at
+            left = BLOCK - here % BLOCK
+            if here < self._skip:
+                at += min(self._skip - here, total - at)
+                continue
             if left < CHUNK_HEADER:
-                if at + left > total:
-                    break
-                at += left
+                self._skip = here + left
                 continue
             if at + CHUNK_HEADER > total:
                 break
             checksum, size, kind = struct.unpack_from("<IHB", buffer, at)
-            if kind == 0 and size == 0 and checksum == 0:
-                break  # room that was set aside and not written yet
+            if not checksum and not size and not kind:
+                # room that was set aside and not written, or lost when a machine went down
+                if at + left > total:
+                    break
+                if any(buffer[at : at + left]):
+                    self._damaged.append(here)
+                self._skip = here + left
+                continue
             end = at + CHUNK_HEADER + size
-            if end > total:
+            if size <= left - CHUNK_HEADER and end > total:
                 break
             body = buffer[at + CHUNK_HEADER : end]
-            if kind not in _SEEDS or zlib.crc32(body, _SEEDS[kind]) != checksum:
-                self._broken = f"a chunk at byte {self._at + at} does not match its checksum"
-                break
+            if size > left - CHUNK_HEADER or kind not in _SEEDS or zlib.crc32(body, _SEEDS[kind]) != checksum:
+                self._damaged.append(here)
+                self._parts = []
+                self._skip = here + left
+                continue
             self._chunk(kind, body)
             at = end
         self._at += at
         self._rest = buffer[at:]
 
     def _chunk(self, kind: int, body: bytes) -> None:
+        if kind in (FULL, FIRST):
+            if self._parts:
+                self.table.ignored += 1  # its writer was stopped, and another went on behind it
+            self._parts, self._size = [], 0
         if kind == FULL:
             self._record(body)
-        elif kind == FIRST:
-            self._parts = [body]
-        elif self._parts:
-            self._parts.append(body)
+        elif kind == FIRST or self._parts:
+            self._size += len(body)
+            # of a record beyond all measure only the beginning is kept, until its end is seen
+            self._parts.append(body if self._size <= MAX_RECORD else b"")
             if kind == LAST:
                 whole, self._parts = b"".join(self._parts), []
-                if len(whole) <= MAX_RECORD:
+                if self._size <= MAX_RECORD:
                     self._record(whole)
                 else:
                     self.table.ignored += 1
@@ -143,7 +158,7 @@ class OfflineRun:
                     step = int(value)
                     break
         if step is None:
-            step = self._last + 1
+            step = self._own_step(data, start, end)
         self._last = step
         taken = False
         for key, raw in found.items():
@@ -162,6 +177,13 @@ class OfflineRun:
             self._steps.append(step)
             if len(self._steps) >= ROWS_AT_ONCE:
                 self._flush()
+
+    def _own_step(self, data: bytes, start: int, end: int) -> int:
+        """The step that W&B itself counts, for a row without one among its items."""
+        for field, kind, a, b in fields(data, start, end):
+            if field == 2 and kind == BYTES:
+                return next((signed(v) for n, k, v, _ in fields(data, a, b) if n == 1 and k == VARINT), 0)
+        return self._last + 1
 
     def _item(self, data: bytes, at: int, end: int, found: dict[bytes, bytes | float]) -> int:
         """One item of any shape; returns the place behind it."""
@@ -194,65 +216,97 @@ class OfflineRun:
         for field, kind, a, b in fields(data, start, end):
             if field != 1 or kind != BYTES:
                 continue
-            key, nested, text = "", [], b""
+            names: list[str] = []
+            text = b""
             for inner, inner_kind, c, d in fields(data, a, b):
-                if inner == 1 and inner_kind == BYTES:
-                    key = data[c:d].decode()
-                elif inner == 2 and inner_kind == BYTES:
-                    nested.append(data[c:d].decode())
+                if inner in (1, 2) and inner_kind == BYTES:
+                    names.append(data[c:d].decode())
                 elif inner == 16 and inner_kind == BYTES:
                     text = data[c:d]
-            name = key or ".".join(nested)
-            if name and name != "_wandb" and text:
-                self.table.config[name] = json.loads(text)
+            if not names or names[0] == "_wandb" or not text:
+                continue
+            section = self.table.config
+            for name in names[:-1]:
+                inside = section.get(name)
+                if not isinstance(inside, dict):
+                    inside = section[name] = {}
+                section = inside
+            section[names[-1]] = json.loads(text)
 
     def _flush(self) -> None:
         steps = np.array(self._steps, dtype=np.int64)
-        ready: dict[str, tuple[Ints, Floats]] = {}
-        for encoded, (rows, raw) in self._columns.items():
-            key = encoded.decode("utf-8", "replace")
-            held = np.array(rows, dtype=np.int64)
-            try:
-                values = (
-                    np.array(raw).astype(np.float64)
-                    if raw and isinstance(raw[0], bytes)
-                    else np.array(raw, dtype=np.float64)
-                )
-            except (ValueError, TypeError):
-                self._one_by_one(key, held, raw, ready)
-                continue
-            ready[key] = (held, values)
-        self.table.put_rows(steps, ready)
+        ready: dict[str, list[tuple[Ints, Floats]]] = {}
+        named = {encoded.decode("utf-8", "replace"): column for encoded, column in self._columns.items()}
+        media = tuple(key.removesuffix(MEDIA) for key in named if key.endswith("/" + MEDIA))
+        for key, (rows, raw) in named.items():
+            if media and key.startswith(media):
+                self.table.texts += len(raw)
+            elif (values := _all_numbers(raw)) is not None:
+                ready.setdefault(key, []).append((np.array(rows, dtype=np.int64), values))
+            else:
+                self._one_by_one(key, rows, raw, ready)
+        joined = {
+            key: parts[0]
+            if len(parts) == 1
+            else (np.concatenate([r for r, _ in parts]), np.concatenate([v for _, v in parts]))
+            for key, parts in ready.items()
+        }
+        if joined:
+            self.table.put_rows(steps, joined)
         self._steps, self._columns = [], {}
 
     def _one_by_one(
-        self, key: str, rows: Ints, raw: list[bytes | float], ready: dict[str, tuple[Ints, Floats]]
+        self, key: str, rows: list[int], raw: list[bytes | float], ready: dict[str, list[tuple[Ints, Floats]]]
     ) -> None:
         """A column that is not all numbers: texts are counted, mappings become columns of their own."""
-        for row, item in zip(rows.tolist(), raw, strict=True):
+        found: dict[str, tuple[list[int], list[float]]] = {}
+        for row, item in zip(rows, raw, strict=True):
             try:
                 value: object = json.loads(item) if isinstance(item, bytes) else item
             except (ValueError, RecursionError):
                 self.table.texts += 1
                 continue
+            if isinstance(value, dict) and MEDIA in value:
+                self.table.texts += 1
+                continue
             flat = self.table._flat({key: value}, "", 0) if isinstance(value, dict) else [(key, value)]
             for name, leaf in flat:
-                found = number(leaf) if not isinstance(leaf, list) else None
-                if found is None:
+                read = number(leaf) if not isinstance(leaf, list) else None
+                if read is None:
                     self.table.texts += 1
                     continue
-                held, values = ready.get(name, (np.empty(0, np.int64), np.empty(0)))
-                ready[name] = (np.append(held, row), np.append(values, found))
+                held, values = found.setdefault(name, ([], []))
+                held.append(row)
+                values.append(read)
+        for name, (held, values) in found.items():
+            ready.setdefault(name, []).append((np.array(held, dtype=np.int64), np.array(values, dtype=np.float64)))
 
     def close(self) -> None:
-        """Hand on what waits; a tail that was cut off is said."""
+        """Hand on what waits; what was damaged or cut off is said."""
         if self._steps:
             self._flush()
-        if self._broken:
-            self.table.warnings.append(f"{self._name}: {self._broken}; nothing behind it was read")
-            self.table.ignored += 1
-        elif self._rest.strip(b"\0"):
+        if self._damaged:
+            places = f"{len(self._damaged)} places, the first" if len(self._damaged) > 1 else "a place"
+            self.table.warnings.append(
+                f"{self._name}: damaged at {places} at byte {self._damaged[0]}; "
+                f"rows up to the next block of {BLOCK >> 10} KiB were lost"
+            )
+            self.table.ignored += len(self._damaged)
+        if self._rest.strip(b"\0"):
             self.table.warnings.append(f"{self._name}: ends inside a record ({len(self._rest)} bytes left over)")
+        elif self._parts:
+            self.table.warnings.append(f"{self._name}: ends inside a record")
+
+
+def _all_numbers(raw: list[bytes | float]) -> Floats | None:
+    """The values of a column that holds nothing but numbers; None for any other."""
+    # as an array of bytes every item takes the room of the longest one
+    if any(isinstance(item, bytes) and len(item) > LONGEST_NUMBER for item in raw):
+        return None
+    try:
+        return np.array(raw).astype(np.float64)
+    except (ValueError, TypeError):
+        return None
 
 
 def _is_number(raw: bytes | float) -> bool:

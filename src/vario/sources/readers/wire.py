@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
+MAX_UNSIGNED = (1 << 64) - 1
+"""Integers are 64 bits wide; what a tenth byte holds beyond them is dropped, as the format says."""
 
 
 class BrokenWire(ValueError):
@@ -21,7 +23,7 @@ def varint(data: bytes, at: int) -> tuple[int, int]:
         value |= (byte & 0x7F) << shift
         at += 1
         if byte < 0x80:
-            return value, at
+            return value & MAX_UNSIGNED, at
         shift += 7
 
 

@@ -90,7 +90,7 @@ def _readings(diagnosis: Diagnosis) -> list[str]:
         rows = []
         for prefix in prefixes:
             for name, r in diagnosis.readings.items():
-                if name.startswith(prefix) and not name.endswith("/std"):
+                if name.startswith(prefix) and not name.endswith(("/std", "/coefficient")):
                     picture = sparkline(name, r.spark, r.spread, width=20)
                     shown = (
                         safe(name).removeprefix("reward/component/").removesuffix("/mean")
@@ -184,14 +184,18 @@ def _blind(diagnosis: Diagnosis) -> list[str]:
         by_missing.setdefault(check.missing, []).append(check.name)
         ways[check.missing] = check.enable
     relevant = {m: names for m, names in by_missing.items() if ways[m]}
-    if relevant:
-        lines += ["", "what could not be seen"]
-        for missing, names in sorted(relevant.items(), key=lambda i: -len(i[1]))[:SHOWN_UNKNOWN]:
-            lines.append(
-                _wrap(
-                    f"{', '.join(missing)} ({len(names)} checks, such as {names[0]}): {ways[missing]}", "    ", "  - "
-                )
-            )
+    reasons: dict[str, list[str]] = {}
     for key, why in diagnosis.run.unsettled.items():
-        lines.append(_wrap(f"{key} was not read: {why}", "    ", "  - "))
+        reasons.setdefault(why, []).append(key)
+    if relevant or reasons:
+        lines += ["", "what could not be seen"]
+    for missing, names in sorted(relevant.items(), key=lambda i: -len(i[1]))[:SHOWN_UNKNOWN]:
+        lines.append(
+            _wrap(f"{', '.join(missing)} ({len(names)} checks, such as {names[0]}): {ways[missing]}", "    ", "  - ")
+        )
+    for why, keys in list(reasons.items())[:SHOWN_UNKNOWN]:
+        more = f" and {len(keys) - 3} more" if len(keys) > 3 else ""
+        lines.append(_wrap(f"{', '.join(keys[:3])}{more}: not read: {why}", "    ", "  - "))
+    if len(reasons) > SHOWN_UNKNOWN:
+        lines.append(f"  - and {len(reasons) - SHOWN_UNKNOWN} more: vario metrics")
     return lines

@@ -1,0 +1,63 @@
+"""The README names what there is: every framework, every format, and commands that exist."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import page_parts
+import pytest
+
+from tests.conftest import ROOT
+from vario.sources.dialects import DIALECTS
+from vario.surfaces.cli import main
+
+TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
+READS = TEXT.split("## What it reads")[1].split("\n## ")[0]
+BLOCKS = "".join(re.findall(r"^    (\S.*\n)", TEXT, flags=re.MULTILINE))
+LINKS = re.findall(r"\]\((?!https?:)([^)#]+)\)", TEXT)
+
+
+def test_it_names_every_framework_and_no_other() -> None:
+    linked = re.findall(r"\[([^\]]+)\]\(docs/frameworks/([\w-]+)\.md\)", READS)
+    assert {name: title for title, name in linked if name != "index"} == {
+        d.name: page_parts.title_of(d) for d in DIALECTS if d.name != "generic"
+    }
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["trainer_state.json", "TensorBoard", "W&B", "trackio", "MLflow", "JSON", "CSV", "Parquet", "notebook", "console", "packed",
+     "standard input", "s3://", "hf://", "http://", "wandb://", "mlflow+http://"],
+)  # fmt: skip
+def test_it_names_every_format(word: str) -> None:
+    assert word in READS
+
+
+@pytest.mark.parametrize("link", sorted(set(LINKS)))
+def test_links_lead_somewhere(link: str) -> None:
+    assert (ROOT / link).exists()
+
+
+@pytest.mark.parametrize("line", [ln for ln in BLOCKS.splitlines() if ln.startswith("vario ")])
+def test_commands_are_understood(line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """On a run of the project in place of the user's."""
+    words = shlex.split(line, comments=True)[1:]
+    path = str(ROOT / "tests/golden/grpo-healthy-kl")
+    assert main([path if word.startswith("outputs/") else word for word in words]) in (0, 1)
+    assert capsys.readouterr().out.strip()
+
+
+@pytest.mark.parametrize("line", [ln for ln in BLOCKS.splitlines() if ln.startswith(("python ", "./"))])
+def test_scripts_exist(line: str) -> None:
+    words = shlex.split(line, comments=True)
+    assert Path(ROOT / (words[1] if words[0] == "python" else words[0])).is_file()
+
+
+def test_changelog_names_every_framework() -> None:
+    said = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    for dialect in DIALECTS:
+        assert dialect.name == "generic" or re.search(rf"[ (\n]{re.escape(page_parts.title_of(dialect))}[,)]", said), (
+            dialect.name
+        )
