@@ -305,19 +305,24 @@ def test_llama_factory_progress(tmp_path: Path) -> None:
 # Ray and Megatron frameworks
 
 
-def slime_log(rollouts: int, each: int, ray: bool) -> str:
-    def said(who: str, where: str, text: str) -> str:
-        return (f"({who} pid=77) " if ray else "") + f"[2026-08-21 12:00:00] {where} - {text}"
+def slime_update(u: int) -> dict[str, object]:
+    return {"train/loss": loss(u), "train/pg_loss": loss(u), "train/entropy_loss": 0.4 + u / 1000, "train/pg_clipfrac": 0.0, "train/ppo_kl": kl(u),
+            "train/train_rollout_logprob_abs_diff": 0.004, "train/grad_norm": 0.21, "train/lr-pg_0": 1e-06, "train/step": u}  # fmt: skip
 
+
+def slime_log(rollouts: int, each: int, ray: bool) -> str:
+    sampler, trainer = ("(RolloutManager pid=7) ", "(MegatronTrainRayActor pid=9) ") if ray else ("", "")
     out: list[str] = []
     for r in range(rollouts):
-        out.append(said("RolloutManager", "rollout_metrics.py:268", f"perf {r}: " + str({"rollout/response_len/mean": 800.0 + r, "rollout/truncated_ratio": 0.03, "rollout/repetition_frac": 0.0, "perf/rollout_time": 30.1})))
-        out.append(said("MegatronTrainRayActor", "train_metric_utils.py:135", f"rollout {r}: " + str({"rollout/raw_reward": reward(r), "rollout/rewards": 1.2e-09, "rollout/response_lengths": 800.0 + r, "rollout/truncated": 0.03})))
-        for u in range(r * each, (r + 1) * each):
-            out.append(said("MegatronTrainRayActor", "model.py:918", f"step {u}: " + str({"train/loss": loss(u), "train/pg_loss": loss(u), "train/entropy_loss": 0.4 + u / 1000, "train/pg_clipfrac": 0.0, "train/ppo_kl": kl(u), "train/train_rollout_logprob_abs_diff": 0.004, "train/grad_norm": 0.21, "train/lr-pg_0": 1e-06, "train/step": u})))
-        out.append(said("MegatronTrainRayActor", "train_metric_utils.py:401", f"perf {r}: " + str({"perf/train_wait_time": 1.5, "perf/actor_train_time": 20.0, "perf/step_time": 60.0})))
+        sampled = {"rollout/response_len/mean": 800.0 + r, "rollout/truncated_ratio": 0.03, "rollout/repetition_frac": 0.0, "perf/rollout_time": 30.1}
+        trained = {"rollout/raw_reward": reward(r), "rollout/rewards": 1.2e-09, "rollout/response_lengths": 800.0 + r, "rollout/truncated": 0.03}
+        timed = {"perf/train_wait_time": 1.5, "perf/actor_train_time": 20.0, "perf/step_time": 60.0}
+        at = "[2026-08-21 12:00:00]"
+        out += [f"{sampler}{at} rollout_metrics.py:268 - perf {r}: {sampled}", f"{trainer}{at} train_metric_utils.py:135 - rollout {r}: {trained}"]
+        out += [f"{trainer}{at} model.py:918 - step {u}: {slime_update(u)}" for u in range(r * each, (r + 1) * each)]
+        out.append(f"{trainer}{at} train_metric_utils.py:401 - perf {r}: {timed}")
         if r % 5 == 4:
-            out.append(said("RolloutManager", "rollout_metrics.py:247", f"eval {r}: " + str({"eval/aime": 0.31 + r / 100})))
+            out.append(f"{sampler}{at} rollout_metrics.py:247 - eval {r}: {({'eval/aime': 0.31 + r / 100})}")
     return between_prose(out, every=4)
 
 
@@ -567,15 +572,17 @@ def test_tinker_tables(tmp_path: Path) -> None:
 
 
 def test_open_instructs_panel_gives_no_rounded_numbers(tmp_path: Path) -> None:
-    panel = [
-        "╭────────────────────────────────── Metrics ───────────────────────────────────╮",
-        "│ objective  kl0_avg: 0.00 | kl1_avg: 1.23e-06 | kl2_avg: 0.00 | kl3_avg: 0.00 │",
-        "│ val        sequence_lengths: 512.00 | stop_rate: 0.93 | ratio: 1.00          │",
-        "│ other      scores: 4.50 | episode: 128 | training_step: 12 | lr: 1.00e-06    │",
-        "╰──────────────────────────────────────────────────────────────────────────────╯",
-    ]
+    def panel(s: int) -> list[str]:
+        return [
+            "╭────────────────────────────────── Metrics ───────────────────────────────────╮",
+            f"│ objective  kl0_avg: 0.0{s % 10} | kl1_avg: {s}.23e-06 | kl2_avg: 0.00 | kl3_avg: 0.00 │",
+            f"│ val        sequence_lengths: {500 + s}.00 | stop_rate: 0.93 | ratio: 1.00          │",
+            f"│ other      scores: 4.{s:02d} | episode: 128 | training_step: {s} | lr: 1.00e-06    │",
+            "╰──────────────────────────────────────────────────────────────────────────────╯",
+        ]
+
     said = "[accumulate_inference_batches] training_step={} sampled=16/16 filtered=5 (all_zero=3, all_solved=2, nonzero_std0=0)"
-    lines = [line for s in range(20) for line in [*panel, said.format(s)]]
+    lines = [line for s in range(20) for line in [*panel(s), said.format(s)]]
     refused(tmp_path / "grpo_fast.log", between_prose(lines, every=6))
 
 
@@ -759,6 +766,32 @@ def test_what_is_printed_for_each_completion(tmp_path: Path) -> None:
         lines.append(f"reward: {a:.3f}, length: {i * 3}")
         lines.append(f"Rewards: {a:.3f} {b:.3f} | score={b:.3f}")
     refused(tmp_path / "completions.log", "\n".join(lines) + "\n")
+
+
+def test_dicts_of_single_samples(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    rows = [{"reward": a, "length": 7.5, "kl": b, "logprob_mean": -b} for a, b in rng.random((90, 2)).round(3).tolist()]
+    refused(tmp_path / "a.log", "".join(f"Sample {i}: {r}\n[Completion {i}] {r}\nrollout {i}: {r}\n".replace("rollout", "answer") for i, r in enumerate(rows)))
+    refused(tmp_path / "b.log", "".join(f"{r | {'completion': 'a text that says why the answer is what it is'}}\n" for r in rows))
+    refused(tmp_path / "c.log", "".join(f"INFO got {json.dumps(r | {'kind': 'code'})}\n" for r in rows))
+
+
+def test_steps_of_games_are_no_training(tmp_path: Path) -> None:
+    lines = [f"INFO {json.dumps({'step': s, 'reward': s / 7})}" for _ in range(12) for s in range(20)]
+    refused(tmp_path / "play.log", "\n".join(lines) + "\n")
+
+
+def test_counts_without_a_step_are_no_training(tmp_path: Path) -> None:
+    lines = [f"histogram: {{'mean reward 1': {17 + i}, 'mean length above 0': {38 - i}, 'rest': 201}}" for i in range(50)]
+    refused(tmp_path / "counts.log", "\n".join(lines) + "\n")
+
+
+def test_halves_of_two_dicts_are_not_one(tmp_path: Path) -> None:
+    half = ["{'reward/avg_raw_reward': 55.0,", *PROSE * 12, " 'policy/final_loss': 77.0}"]
+    whole = [f"Step {s}:\n{{'reward/avg_raw_reward': {reward(s)},\n 'policy/final_loss': {loss(s)}}}" for s in STEPS]
+    run = read(tmp_path / "train.log", "\n".join([*half, *whole, *half]) + "\n")
+    assert values(run, "reward/mean") == about(told(reward))
+    assert run.ignored_lines == 2
 
 
 def test_samples_between_the_rows_are_not_the_run(tmp_path: Path) -> None:

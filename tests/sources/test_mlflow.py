@@ -40,7 +40,7 @@ def fill(uri, ids):
         points = [Metric("train/reward", s / 7, 1000 + s, s) for s in range(400)]
         points += [Metric("a b.c-d/e", s / 2, 1000 + s, s) for s in range(30)]
         points += [Metric("odd", v, 1000 + s, s) for s, v in enumerate([math.nan, math.inf, -math.inf, 1e90, 5e-324])]
-        points += [Metric("back", v, 1000 + i, s) for i, (s, v) in enumerate([(5, 1.0), (3, 2.0), (5, 9.0), (-2, 0.5)])]
+        points += [Metric("back", v, 1000 + i, s) for i, (s, v) in enumerate([(5, 9.0), (3, 2.0), (5, 1.0), (-2, 0.5)])]
         points += [Metric("measured", 1.5, 1000, 2, dataset_name="a set", dataset_digest="abc")]
         client.log_batch(run.info.run_id, metrics=points)
         made["good"] = run.info.run_id
@@ -70,7 +70,7 @@ GOOD: Points = {
     "train/reward": [(s, s / 7) for s in range(400)],
     "a b.c-d/e": [(s, s / 2) for s in range(30)],
     "odd": list(enumerate([math.nan, math.inf, -math.inf, 1e90, 5e-324])),
-    "back": [(-2, 0.5), (3, 2.0), (5, 9.0)],
+    "back": [(-2, 0.5), (3, 2.0), (5, 1.0)],
     "measured": [(2, 1.5)],
 }
 PARAMETERS = {"learning_rate": 1e-6, "actor.optim.lr": 1e-5, "flag": True, "none": None, "text": "0x12", "list": [1, 2]}

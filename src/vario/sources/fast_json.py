@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from functools import cache
+
+_BARE_NAN = re.compile(rb"(?<=[:\[,])\s*NaN(?=\s*[,}\]])")
 
 
 @cache
@@ -19,12 +22,19 @@ def _decoder() -> Callable[[bytes], object]:
 
 
 def loads(data: bytes) -> object:
-    """One JSON value; NaN and Infinity too, as Python writes them.
+    """One JSON value; NaN and Infinity too, as Python writes them. A NaN may come as None: both are a missing value.
 
     Raises:
         ValueError: it is no JSON. RecursionError: it is nested too deep.
     """
+    decoder = _decoder()
     try:
-        return _decoder()(data)
+        return decoder(data)
     except ValueError:
-        return json.loads(data)
+        pass
+    if decoder is not json.loads and b"NaN" in data:
+        try:
+            return decoder(_BARE_NAN.sub(b"null", data))
+        except ValueError:
+            pass
+    return json.loads(data)

@@ -35,7 +35,7 @@ NEVER_LOGS = frozenset(
     {"env.json", "rewards.json", "label.json", "tokenizer.json", "tokenizer_config.json", "vocab.json", "merges.txt",
      "generation_config.json", "adapter_config.json", "special_tokens_map.json", "added_tokens.json",
      "preprocessor_config.json", "processor_config.json", "model.safetensors.index.json", "pytorch_model.bin.index.json",
-     "requirements.txt", "package.json", "wandb-metadata.json", "wandb-summary.json", "all_results.json",
+     "requirements.txt", "package.json", "debug-core.log", "wandb-metadata.json", "wandb-summary.json", "all_results.json",
      "train_results.json", "eval_results.json", "README.txt", "LICENSE.txt", "debug.log", "debug-internal.log",
      "training_info.json"}
 )  # fmt: skip

@@ -8,6 +8,7 @@ import numpy as np
 
 from vario.run import Event, Series
 from vario.sources.dialects.base import hugging_face_spelling
+from vario.sources.readers.metric_words import kinds_of
 from vario.sources.rows import BESIDE, Table
 
 AGREEING = 0.9
@@ -110,8 +111,9 @@ def join(whole: Table, other: Table, name: str) -> Told:
         append(whole, other)
         whole.warnings.append(f"{name} holds a part of the same run")
         return Told.SAME
-    printed = other.kind == "console" and whole.kind != "console"  # with nothing in common: another program's output
-    if same or (same is None and overlap(whole, other) and not printed):
+    # with nothing in common: another program's output, or numbers that are no metrics
+    foreign = (other.kind == "console" and whole.kind != "console") or not kinds_of(other.series())
+    if same or (same is None and overlap(whole, other) and not foreign):
         if taken := take_over(whole, other):
             whole.warnings.append(
                 f"taken from {name}, which alone or more often holds them: {taken} {'metric' if taken == 1 else 'metrics'}"

@@ -59,6 +59,8 @@ _SECTION = re.compile(r"(?:(Training|Validation) Results|((?:Validation )?Timing
 _TABLE_STEP = re.compile(r"Train step (\d+)/\d+ done")
 _TITLE = re.compile(r"^ +Step (\d+) *$")
 _LATE_STEP = re.compile(r"(?i)\bstep (\d+):\s*$")
+_HEADING = re.compile(rb"tep \d+(?::\s*$|/\d+ (?:done|=)|\s*(?:\x1b\[\d*m)?$)")
+"""A line that only says the step of what follows, in one of the ways above."""
 _CHUNK = re.compile(rb'^[\[,]?\{"stream_name"\s*:')
 _ASSIGNED = re.compile(rb"[:=] {0,8}(?:[-+]?\.?\d|nan|tensor|np\.|\[)")
 """Something that is given a number."""
@@ -135,14 +137,14 @@ class ConsoleLog:
         """Take the next bytes."""
         if b"\r" in data:
             data = data.replace(b"\r", b"\n")  # a bar that is drawn again ends its line so
-        for line in self._lines.cut(data):
+        for line in filter(None, self._lines.cut(data)):
             # most lines of a log say nothing: they are passed by as fast as can be
             if (
                 b"step:" in line
                 or b"{'" in line
                 or b'{"' in line
-                or (b"tep " in line and (line[:1] == b" " or b"===" in line or b" done" in line or line.rstrip()[-1:] == b":"))
-                or self._certain < CERTAIN_ROWS
+                or (b"tep " in line and _HEADING.search(line))
+                or (self._certain < CERTAIN_ROWS and _may_say(line))
                 or (self._block and (b"\xe2" in line or b"  - " in line or line.rstrip()[-1:] == b":"))
                 or self._open
                 or self._late
@@ -159,7 +161,9 @@ class ConsoleLog:
         source = ""
         if b"pid=" in line[:160] and (ray := RAY.match(line)):
             source = ray[1].decode("utf-8", "replace")
-            line = REPEATED.sub(b"", line[ray.end() :])
+            line = line[ray.end() :]
+            if b"[repeated " in line:
+                line = REPEATED.sub(b"", line)
         self._line(line, source, whole)
 
     def _chunk(self, line: bytes) -> None:
@@ -190,7 +194,7 @@ class ConsoleLog:
             self._block[source] = _Block("bullets", 0)  # before the first step: the initial validation
         if source in self._block and self._block[source].take(raw.decode("utf-8", "replace"), whole):
             return
-        if self._certain < CERTAIN_ROWS and (_ASSIGNED.search(raw) or raw.count(b" | ") >= 3):
+        if self._certain < CERTAIN_ROWS and _may_say(raw):
             self._prose(raw.decode("utf-8", "replace"), source, whole)
 
     def _heading(self, line: str, source: str) -> bool:
@@ -339,6 +343,15 @@ class ConsoleLog:
         main.table.warnings += self.table.warnings
         main.table.warnings += [f"{Path(self._path).name}: {w}" for w in warnings]
         self.table = main.table
+
+
+def _may_say(line: bytes) -> bool:
+    """Whether a line of prose can hold numbers with names."""
+    return (
+        ((b"=" in line or b":" in line) and (_ASSIGNED.search(line) is not None or b"\x1b" in line))
+        or line.count(b" | ") >= 3
+        or b"stream_name" in line
+    )
 
 
 def start(path: Path) -> ConsoleLog:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
-import json
 import re
 from collections.abc import Mapping
 from typing import NamedTuple
+
+from vario.sources.fast_json import loads
 
 MAX_DICT = 1 << 16
 """A longer dict on a line is no row of metrics (characters)."""
@@ -23,7 +24,9 @@ ANSI = re.compile(rb"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)
 RAY = re.compile(rb"^\s*\(([^()\n]{0,80}?pid=\d+[^()\n]{0,60})\)\s?")
 """What Ray puts before a line of a worker."""
 REPEATED = re.compile(rb"\s*\[repeated \d+x across cluster\]\s*$")
-RANK = re.compile(rb"^\s*(?:\[(?:rank|Rank|RANK|default)[ :_]?(\d+)\]|(?:rank|Rank|RANK) ?(\d+) ?[:|]|\[(\d+)\]:)[:|]?\s?")
+RANK = re.compile(
+    rb"^\s*(?:\[(?:rank|Rank|RANK|default)[ :_]?(\d+)\]|(?:rank|Rank|RANK) ?(\d+) ?[:|]|\[(\d+)\]:)[:|]?\s?"
+)
 """What launchers put before a line of a rank: `[rank1]:`, `[default1]:`, `Rank 1 |`."""
 
 _PLAIN = r"[-+]?(?:\d[\d_]*\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|nan|NaN|inf|Infinity)"
@@ -139,11 +142,11 @@ def dicts_in(line: str, whole: bool = True) -> tuple[str, dict[str, object], str
 
 def as_dict(text: str) -> dict[str, object] | None:
     """A dict as JSON or as Python prints it; nothing in it is run."""
-    for attempt in (text, text.replace("'", '"')):
-        try:
-            loaded = json.loads(attempt)
-        except (ValueError, RecursionError):
-            continue
+    try:
+        loaded = loads((text if text[1:2] == '"' else text.replace("'", '"')).encode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        pass
+    else:
         return loaded if isinstance(loaded, dict) else None
     cleaned = _WRAPPED.sub(lambda m: m[1] or m[2] or "None", text)
     cleaned = _VECTOR.sub("[]", _DICT_NAN.sub(r"'\1'", cleaned))
@@ -158,7 +161,7 @@ def as_dict(text: str) -> dict[str, object] | None:
 
 def flat(row: dict[str, object], depth: int = 0) -> dict[str, object]:
     """The row with the entries of inner dicts as `outer/inner`."""
-    if not any(isinstance(v, dict) for v in row.values()):
+    if dict not in set(map(type, row.values())):
         return row
     made: dict[str, object] = {}
     for key, value in row.items():
@@ -171,15 +174,18 @@ def flat(row: dict[str, object], depth: int = 0) -> dict[str, object]:
 
 def is_record(row: Mapping[str, object]) -> bool:
     """Whether a dict is a sample or a configuration: metrics stand beside no long text and no list of texts."""
-    return any(
-        (isinstance(v, str) and len(v) > MAX_TEXT) or (isinstance(v, list) and any(isinstance(i, str | dict) for i in v))
+    return not {str, list}.isdisjoint(map(type, row.values())) and any(
+        (isinstance(v, str) and len(v) > MAX_TEXT)
+        or (isinstance(v, list) and any(isinstance(i, str | dict) for i in v))
         for v in row.values()
     )
 
 
 def has_words(row: Mapping[str, object]) -> bool:
     """Whether a value is a text that is no number."""
-    return any(isinstance(v, str) and plain_number(v) is None for v in row.values())
+    return str in set(map(type, row.values())) and any(
+        isinstance(v, str) and plain_number(v) is None for v in row.values()
+    )
 
 
 def label_of(before: str, keys: Mapping[str, object]) -> tuple[str, int | None] | None:
@@ -217,7 +223,7 @@ def pairs_in(line: str) -> tuple[dict[str, object], str]:
         end = found.end()
         if not _KEY.fullmatch(before):
             continue
-        if counted := _COUNTED.match(before):
+        if " " in before and (counted := _COUNTED.match(before)):
             before = before[counted.end() :]
         if not row:
             head = line[: line.rfind(before, 0, start)]

@@ -107,7 +107,8 @@ class DelimitedRows:
         """Take the next bytes."""
         for line in self._lines.cut(data):
             self._at += 1
-            self._line(line.decode("utf-8-sig" if self._header is None else "utf-8", "replace").rstrip("\r"))
+            if line or self._open:
+                self._line(line.decode("utf-8-sig" if self._header is None else "utf-8", "replace").rstrip("\r"))
 
     def _line(self, line: str) -> None:
         if self._open:
@@ -150,7 +151,7 @@ class DelimitedRows:
             self.table.ignored += 1
             self._ragged.append(self._at)
             return
-        if [c.strip() for c in cells] == self._header:
+        if cells[0].strip() == self._header[0] and [c.strip() for c in cells] == self._header:
             return  # the header again: another run was appended
         self._rows.append(cells)
         if len(self._rows) >= ROWS_AT_ONCE:
@@ -170,22 +171,26 @@ class DelimitedRows:
         for name, cells in zip(self._names, columns, strict=False):
             if name in STEP_KEYS or not name or name in ready:
                 continue
-            held = [i for i in placed if cells[i] and not cells[i].isspace()]
-            if not held:
-                continue
-            try:
-                values = np.array([cells[i] for i in held], dtype=np.float64)
-            except ValueError:
-                found = [(i, v) for i in held if (v := self._number(cells[i])) is not None]
-                self.table.texts += len(held) - len(found)
-                held = [i for i, _ in found]
-                values = np.array([v for _, v in found], dtype=np.float64)
-            if not held:
-                continue
-            ready[name] = (np.array(held, dtype=np.int64), values)
+            column = self._column(cells, placed)
+            if column[0].size:
+                ready[name] = column
         self._count += rows
         if ready:
             self.table.put_rows(steps, ready)
+
+    def _column(self, cells: tuple[str, ...], placed: list[int]) -> tuple[Ints, Floats]:
+        """The rows of a column that hold a number, and the numbers."""
+        held, texts = placed, cells
+        if "" in cells or len(placed) < len(cells):
+            held = [i for i in placed if cells[i]]
+            texts = tuple(cells[i] for i in held)
+        try:
+            values = list(map(float, texts))
+        except ValueError:
+            found = [(i, self._number(c)) for i, c in zip(held, texts, strict=True) if c and not c.isspace()]
+            held, values = [i for i, v in found if v is not None], [v for _, v in found if v is not None]
+            self.table.texts += len(found) - len(held)
+        return np.array(held, dtype=np.int64), np.array(values, dtype=np.float64)
 
     def _number(self, cell: str) -> float | None:
         if self._delimiter == ";" and _DECIMAL_COMMA.match(cell):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from vario.errors import Malformed, NothingReadable
 from vario.sources.fast_json import loads
-from vario.sources.opening import open_log
+from vario.sources.opening import read_whole
 from vario.sources.readers.jsonl import SAMPLES, is_wrapped_output, unwrapped
 from vario.sources.readers.metric_words import is_sample, kinds_of
 from vario.sources.rows import STEP_KEYS, Table, number
@@ -33,10 +33,7 @@ def read(path: Path) -> Table:
     Raises:
         Malformed: it is no JSON, or holds no rows of numbers. NothingReadable: its rows are samples.
     """
-    with open_log(path) as stream:
-        data = stream.read(MAX_BYTES + 1)
-    if len(data) > MAX_BYTES:
-        raise Malformed(f"{path}: a JSON document of more than {MAX_BYTES >> 30} GiB; write one object a line instead")
+    data = read_whole(path, MAX_BYTES, "write one object a line instead")
     try:
         loaded = loads(data.removeprefix(b"\xef\xbb\xbf"))
     except (ValueError, RecursionError) as error:

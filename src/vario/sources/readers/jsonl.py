@@ -50,10 +50,11 @@ class JsonLines:
     def feed(self, data: bytes) -> None:
         """Take the next bytes."""
         for line in self._lines.cut(data):
-            self._line(line)
+            self._at += 1
+            if line:
+                self._line(line)
 
     def _line(self, line: bytes) -> None:
-        self._at += 1
         line = line.strip()
         if not line:
             return
@@ -72,6 +73,7 @@ class JsonLines:
         """A last line without its newline counts if it is whole."""
         rest = self._lines.rest()
         if rest.strip():
+            self._at += 1
             self._line(rest)
         self.table.ignored += self._lines.dropped
         if self._broken:
@@ -82,7 +84,9 @@ class JsonLines:
             )
             self.table.warnings.append(f"{self._name}: {where} could not be parsed and was left out")
         if self.samples:
-            self.table.warnings.append(f"{self._name}: {self.samples} rows are samples with their texts, and no metrics")
+            self.table.warnings.append(
+                f"{self._name}: {self.samples} rows are samples with their texts, and no metrics"
+            )
 
 
 def unwrapped(row: dict[str, object]) -> dict[str, object]:

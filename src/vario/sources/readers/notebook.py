@@ -6,19 +6,27 @@ Nothing of a notebook is run or shown: tables are read for their cells, texts as
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
-from html.parser import HTMLParser
+from html import unescape
 from pathlib import Path
 
 from vario.errors import Malformed
-from vario.sources.opening import open_log
+from vario.sources.merging import agree, take_over
+from vario.sources.opening import read_whole
 from vario.sources.readers.console import ConsoleLog
 from vario.sources.readers.metric_words import kinds_of
-from vario.sources.rows import Table, number
+from vario.sources.rows import Table, number, step_number
 
 MAX_BYTES = 1 << 30
 MAX_TABLE = 64 << 20
 """A larger table of HTML is no progress table (characters)."""
+MIN_ROWS = 5
+"""A training with fewer rows is not told of beside another."""
+_TAG = re.compile(r"(?i)<(/?)(table|tr|td|th)\b[^<>]*>")
+_ANY_TAG = re.compile(r"<[^<>]*>")
+_HEADERS = {"Training Loss": "loss", "Validation Loss": "eval_loss"}
+"""What the Trainer's table calls two of its columns."""
 
 
 def recognises(path: Path, head: bytes) -> bool:
@@ -27,33 +35,28 @@ def recognises(path: Path, head: bytes) -> bool:
     return text.startswith(b"{") and (".ipynb" in path.suffixes[-2:] or b'"cells"' in head[:400])
 
 
-class _Cells(HTMLParser):
-    """The tables of an HTML text as lists of rows of texts."""
+def _cells(html: str) -> Iterator[list[list[str]]]:
+    """The tables of an HTML text as lists of rows of texts.
 
-    def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
-        self.tables: list[list[list[str]]] = []
-        self._cell: list[str] | None = None
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:  # noqa: ARG002  (the parser's signature)
-        """A table, a row or a cell begins."""
-        if tag == "table":
-            self.tables.append([])
-        elif tag == "tr" and self.tables:
-            self.tables[-1].append([])
-        elif tag in ("td", "th") and self.tables and self.tables[-1]:
-            self._cell = []
-
-    def handle_endtag(self, tag: str) -> None:
-        """A cell ends."""
-        if tag in ("td", "th") and self._cell is not None:
-            self.tables[-1][-1].append("".join(self._cell).strip())
-            self._cell = None
-
-    def handle_data(self, data: str) -> None:
-        """Text of a cell."""
-        if self._cell is not None:
-            self._cell.append(data)
+    A scan for tags, not a parser of HTML: it takes time in proportion to the text, whatever stands in it.
+    """
+    rows: list[list[str]] = []
+    begun = -1
+    for tag in _TAG.finditer(html):
+        closes, name = tag[1] == "/", tag[2].lower()
+        if begun >= 0 and rows:  # a cell ends where it is closed, and where anything else begins
+            rows[-1].append(unescape(_ANY_TAG.sub("", html[begun : tag.start()])).strip())
+            begun = -1
+        if name == "table":
+            if rows:
+                yield rows
+            rows = []
+        elif name == "tr" and not closes:
+            rows.append([])
+        elif name in ("td", "th") and not closes and rows:
+            begun = tag.end()
+    if rows:
+        yield rows
 
 
 def _outputs(notebook: dict[str, object]) -> Iterator[tuple[str, str]]:
@@ -75,24 +78,27 @@ def _outputs(notebook: dict[str, object]) -> Iterator[tuple[str, str]]:
 
 
 def _joined(text: object) -> str:
-    return "".join(t for t in text if isinstance(t, str)) if isinstance(text, list) else str(text)
+    if isinstance(text, list):
+        return "".join(t for t in text if isinstance(t, str))
+    return text if isinstance(text, str) else ""
 
 
 def _tables(html: str, name: str) -> Iterator[Table]:
     """Every progress table: a header that starts with Step, and rows of numbers."""
-    if "<table" not in html or len(html) > MAX_TABLE:
+    if "<table" not in html.lower():
         return
-    parser = _Cells()
-    parser.feed(html)
-    for rows in parser.tables:
+    for rows in _cells(html):
         if len(rows) < 2 or not rows[0] or rows[0][0] not in ("Step", "Epoch"):
             continue
-        header = ["loss" if h == "Training Loss" else "eval_loss" if h == "Validation Loss" else h for h in rows[0]]
-        table = Table(name, "notebook")
-        for cells in rows[1:]:
-            if len(cells) == len(header):
-                # "No log" and empty cells were not logged at that step
-                table.add({k: v for k, v in zip(header, cells, strict=True) if number(v) is not None})
+        clock, *header = (_HEADERS.get(h, h) for h in rows[0])
+        table = Table(name, "notebook", index_steps=clock == "Epoch")
+        for first, *cells in filter(None, rows[1:]):
+            step = step_number(first)
+            if step is None or len(cells) != len(header):
+                table.ignored += 1
+                continue
+            # "No log" and empty cells were not logged at that step
+            table.add({k: v for k, v in zip(header, cells, strict=True) if v and number(v) is not None}, step=step)
         table.flush()
         if table.rows:
             yield table
@@ -108,10 +114,7 @@ def read(path: Path) -> Table:
     Raises:
         Malformed: it is no notebook, or no output holds rows of metrics.
     """
-    with open_log(path) as stream:
-        data = stream.read(MAX_BYTES + 1)
-    if len(data) > MAX_BYTES:
-        raise Malformed(f"{path}: a notebook of more than {MAX_BYTES >> 30} GiB; export its log as text")
+    data = read_whole(path, MAX_BYTES, "export the notebook's log as text")
     try:
         loaded = json.loads(data.decode("utf-8-sig", "replace"))
     except (ValueError, RecursionError) as error:
@@ -120,8 +123,11 @@ def read(path: Path) -> Table:
         raise Malformed(f"{path}: no notebook: a mapping with cells was expected")
     found: list[Table] = []
     printed = ConsoleLog(str(path))
+    too_large = 0
     for kind, text in _outputs(loaded):
-        if kind == "html":
+        if kind == "html" and len(text) > MAX_TABLE:
+            too_large += 1
+        elif kind == "html":
             found += _tables(text, str(path))
         else:
             printed.feed(text.encode("utf-8", "replace") + b"\n")
@@ -135,10 +141,19 @@ def read(path: Path) -> Table:
     best = found[-1]
     best.kind = "notebook"
     if best.index_steps:
-        best.warnings.append(f"{path.name}: rows without a step; the order of the rows is used as the step")
-    others = [t for t in found[:-1] if t.rows >= 5]
+        best.warnings.append(
+            f"{path.name}: rows without a step; the order of the rows, or the epoch, is used as the step"
+        )
+    if too_large:
+        best.warnings.append(f"{path.name}: {too_large} outputs of more than {MAX_TABLE >> 20} MiB were not looked at")
+    others = 0
+    for other in reversed(found[:-1]):
+        if agree(best, other):
+            take_over(best, other)
+        elif other.rows >= MIN_ROWS:
+            others += 1
     if others:
         best.warnings.append(
-            f"{path.name}: {len(others) + 1} trainings among its outputs; the one with most metrics was read"
+            f"{path.name}: {others + 1} trainings among its outputs; the one with most metrics was read"
         )
     return best

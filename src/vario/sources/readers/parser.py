@@ -83,7 +83,7 @@ class Lines:
             lines = whole.split(b"\n")
         self._rest, self._size = [], 0
         self._keep(data[end + 1 :])
-        if any(len(line) > self.longest for line in lines):
+        if len(whole) > self.longest and max(map(len, lines)) > self.longest:
             kept = [line for line in lines if len(line) <= self.longest]
             self.dropped += len(lines) - len(kept)
             return kept

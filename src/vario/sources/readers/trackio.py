@@ -31,7 +31,10 @@ def recognises(path: Path, head: bytes) -> bool:
 
 def _runs(path: Path) -> list[_Run]:
     """The runs, oldest first; projects of the first releases know them by name only."""
-    key = "run_id" if "run_id" in columns_of(path, "metrics") else "NULL"
+    columns = columns_of(path, "metrics")
+    if not columns:
+        return []  # it has just been made
+    key = "run_id" if "run_id" in columns else "NULL"
     with opened(path) as connection:
         found = connection.execute(
             f"SELECT run_name, {key}, MIN(id) FROM metrics GROUP BY 1, 2 ORDER BY MIN(id)"
