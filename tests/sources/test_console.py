@@ -598,6 +598,31 @@ def test_brackets_with_the_step_of_all(tmp_path: Path) -> None:
     assert values(run, "length/mean") == about(told(lambda s: 300.5 + s))
 
 
+STYLES = (
+    "epoch 1 step {s} train loss={loss} mean reward={reward} kl={kl}",
+    "iter {s}: loss {loss}, reward {reward}, kl {kl}, time 50.00ms",
+    "iter {s}/30 | loss {loss} | reward {reward} | kl {kl} | lr 1.0e-06",
+    "2026-01-01 00:00:00,123 - INFO - step={s}, loss={loss}, reward={reward}, kl={kl}",
+    "[2026-01-01 00:00:00] [train.py:57] global_step: {s} | loss: {loss} | reward: {reward} | kl: {kl}",
+    "Iteration {s:>4}    loss: {loss}    reward: {reward}    kl: {kl}",
+    "Step #{s} - loss: {loss} - reward: {reward} - kl: {kl}",
+    "  | step {s} | loss = {loss} | reward = {reward} | kl = {kl} |",
+    "\x1b[32mstep {s}\x1b[0m loss=\x1b[1m{loss}\x1b[0m reward=\x1b[1m{reward}\x1b[0m kl={kl}",
+    "(step={s}) loss={loss}; reward={reward}; kl={kl}s",
+    "Training step {s}: {{loss: {loss}, reward: {reward}, kl: {kl}}}",
+)
+
+
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("between", [False, True])
+def test_styles_of_ones_own(tmp_path: Path, style: str, between: bool) -> None:
+    lines = [style.format(s=s, loss=loss(s), reward=reward(s), kl=kl(s)) for s in STEPS]
+    run = read(tmp_path / "train.log", between_prose(lines) if between else "\n".join(lines) + "\n")
+    assert values(run, "reward/mean") == about(told(reward))
+    assert values(run, "loss/total") == about(told(loss))
+    assert values(run, "kl/reference") == about(told(kl))
+
+
 def test_epochs_and_iterations_in_brackets(tmp_path: Path) -> None:
     lines = [
         f"Epoch:[{e}/2]({s}/30), Reward: {reward(30 * (e - 1) + s):.6f}, KL_ref: {kl(30 * (e - 1) + s):.6f}, Adv Std: 0.9, Actor Loss: 0.0003, Avg Response Len: 317.25, Learning Rate: 0.00000030"
@@ -687,6 +712,12 @@ def test_rows_of_four_ranks_are_those_of_the_first(tmp_path: Path, prefix: str, 
     run = read(tmp_path / "train.log", "\n".join(lines) + "\n")
     assert values(run, "reward/mean") == about(told(reward))
     assert any("4 ranks" in w for w in run.warnings)
+
+
+@pytest.mark.parametrize("prefix", ["[rank{}]: ", "[{}]:", "[default{}]:"])
+def test_dicts_of_four_ranks_without_a_step_are_those_of_the_first(tmp_path: Path, prefix: str) -> None:
+    lines = [f"{prefix.format(r)}{trl_row(s) | {'loss': loss(s) + r}}" for s in STEPS for r in range(4)]
+    check_trl(read(tmp_path / "train.log", "\n".join(lines) + "\n"))
 
 
 def test_output_wrapped_in_json_by_a_notebook_service(tmp_path: Path) -> None:
@@ -804,6 +835,27 @@ def test_samples_between_the_rows_are_not_the_run(tmp_path: Path) -> None:
             lines.append(f"reward={a} length={i} logprob_mean={b} advantage={a - b}")
         lines.append(str(trl_row(s)))
     check_trl(read(tmp_path / "train.log", "\n".join(lines) + "\n"))
+
+
+@pytest.mark.parametrize("plain", [{"reward": 0.5, "length": 7.5, "kl": 0.25}, {"format": 1.0, "accuracy": 0.5}, {"reward": 0.5, "loss": 0.125}])
+def test_bare_dicts_between_the_rows_take_no_step(tmp_path: Path, plain: dict[str, float]) -> None:
+    lines = [line for s in STEPS for line in (*[str(plain)] * 8, str(trl_row(s)))]
+    check_trl(read(tmp_path / "train.log", "\n".join(lines) + "\n"))
+
+
+def test_json_of_samples_between_the_rows_of_the_same_step(tmp_path: Path) -> None:
+    lines: list[str] = []
+    for s in STEPS:
+        lines.append(f"INFO {json.dumps({'step': s, 'loss': loss(s), 'reward': reward(s), 'kl': kl(s)})}")
+        lines += [f"INFO {json.dumps({'step': s, 'sample': i, 'reward': 9.5})}" for i in range(4)]
+    run = read(tmp_path / "train.log", "\n".join(lines) + "\n")
+    assert values(run, "reward/mean") == about(told(reward))
+
+
+def test_printed_samples_do_not_stop_the_search_for_rows_in_prose(tmp_path: Path) -> None:
+    lines = [line for s in STEPS for line in (*[str({"format": 0.5, "accuracy": 0.25, "length": 12})] * 3, f"[Step {s}/30] loss={loss(s)} reward_avg={reward(s)}")]
+    run = read(tmp_path / "train.log", "\n".join(lines) + "\n")
+    assert values(run, "reward/mean") == about(told(reward))
 
 
 def test_a_dict_that_never_closes_hides_nothing(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
@@ -246,3 +247,30 @@ def test_wandb_s_settings_are_unwrapped(tmp_path: Path) -> None:
 def test_the_algorithm_may_stand_in_the_log_s_name(tmp_path: Path) -> None:
     assert vario.read(write_jsonl(tmp_path / "my_grpo_run.jsonl", loop(1))).algorithm == "grpo"
     assert vario.read(write_jsonl(tmp_path / "metrics.jsonl", loop(1))).algorithm == "unknown"
+
+
+def test_a_damaged_second_source_is_told_of(healthy: Path, tmp_path: Path) -> None:
+    rows = rows_of(healthy)
+    state = json.loads((healthy / "trainer_state.json").read_text()) | {"log_history": rows[:60]}
+    (tmp_path / "trainer_state.json").write_text(json.dumps(state))
+    write_events(tmp_path / "runs" / "Jan05_10-00-00_host", rows)
+    (events,) = (tmp_path / "runs").rglob("*tfevents*")
+    events.write_bytes(events.read_bytes()[:-5])
+    run = vario.read(tmp_path)
+    assert any("ends inside a record" in w for w in run.warnings)
+
+
+def test_a_resumed_wandb_run_is_one_run(tmp_path: Path) -> None:
+    wandb = pytest.importorskip("wandb")
+    for begin, end, shift in ((0, 60, 0.0), (40, 90, 5.0)):
+        run = wandb.init(project="p", id="abcd1234", dir=str(tmp_path), mode="offline", settings=wandb.Settings(silent=True))
+        for s in range(begin, end):
+            run.log({"reward": shift + s / 10, "train/global_step": s})
+        run.finish()
+        time.sleep(1.1)  # the folder is named by the second
+    read = vario.read(tmp_path)
+    steps = read.series["reward/mean"].steps.tolist()
+    assert steps == list(range(90))
+    np.testing.assert_allclose(read.series["reward/mean"].values, [s / 10 + 5.0 * (s >= 40) for s in range(90)])
+    assert [(e.kind, e.step) for e in read.events] == [("resume", 40)]
+    assert vario.runs(tmp_path) == ["."]

@@ -467,3 +467,12 @@ def test_metrics_beside_a_sample_are_a_run(tmp_path: Path) -> None:
 def test_nothing_readable_in_an_unknown_text(tmp_path: Path) -> None:
     with pytest.raises(NothingReadable, match="vario reads"):
         vario.read(save(tmp_path / "x.log", "hello\nworld\n"))
+
+
+@pytest.mark.parametrize("missing", ["orjson", "nothing"])
+def test_nan_and_infinity_in_json_lines_with_and_without_orjson(tmp_path: Path, missing: str) -> None:
+    text = "".join(json.dumps({"step": s, "reward": [float("nan"), float("inf"), -float("inf"), 0.5][s % 4], "loss": 0.5, "note": ": NaN,"}) + "\n" for s in range(8))
+    path = save(tmp_path / "rows.jsonl", text)
+    code = f"import sys; sys.modules[{missing!r}] = None\nimport vario\nprint(vario.read(sys.argv[1]).series['reward/mean'].values.tolist())"
+    made = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True)
+    assert made.stdout.strip() == "[nan, inf, -inf, 0.5, nan, inf, -inf, 0.5]"

@@ -75,7 +75,7 @@ def _found(path: str | Path, run: str | None, *, every: bool = False) -> list[tu
     if str(path) == "-" or "://" in str(path):
         from vario.sources.remote import found_at
 
-        return found_at(str(path), run)
+        return found_at(str(path), run, every=every)
     return found_below(Path(path), run, every=every)
 
 

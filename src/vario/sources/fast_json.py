@@ -7,7 +7,8 @@ import re
 from collections.abc import Callable
 from functools import cache
 
-_BARE_NAN = re.compile(rb"(?<=[:\[,])\s*NaN(?=\s*[,}\]])")
+_BARE_NAN = re.compile(rb"NaN(?<=[:\[,\s]NaN)(?=\s*[,}\]])")
+"""A NaN that is a value; the word comes first, so that it is searched for as one."""
 
 
 @cache

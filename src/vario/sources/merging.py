@@ -109,12 +109,16 @@ def join(whole: Table, other: Table, name: str) -> Told:
     same = agree(whole, other)
     if same is None and other.kind == whole.kind and continues(whole, other):
         append(whole, other)
+        whole.ignored += other.ignored
+        whole.warnings += other.warnings
         whole.warnings.append(f"{name} holds a part of the same run")
         return Told.SAME
     # with nothing in common: another program's output, or numbers that are no metrics
     foreign = (other.kind == "console" and whole.kind != "console") or not kinds_of(other.series())
     if same or (same is None and overlap(whole, other) and not foreign):
         if taken := take_over(whole, other):
+            whole.ignored += other.ignored
+            whole.warnings += other.warnings
             whole.warnings.append(
                 f"taken from {name}, which alone or more often holds them: {taken} {'metric' if taken == 1 else 'metrics'}"
             )

@@ -12,12 +12,22 @@ from pathlib import Path
 from types import ModuleType
 
 from vario.errors import Malformed, NothingReadable, SourceError
-from vario.run import Checkpoint
+from vario.run import Checkpoint, Event
 from vario.sources import event_files
 from vario.sources.folder import CHECKPOINT, MAX_ENTRIES, PACKED, ROTATED, Found, look, nothing
 from vario.sources.merging import Told, agree, join
 from vario.sources.opening import head_of
-from vario.sources.readers import READERS, console, csv_rows, json_document, jsonl, mlflow_folder, notebook, tensorboard
+from vario.sources.readers import (
+    READERS,
+    console,
+    csv_rows,
+    json_document,
+    jsonl,
+    mlflow_folder,
+    notebook,
+    tensorboard,
+    wandb_offline,
+)
 from vario.sources.readers.parser import read_all
 from vario.sources.rows import Table
 from vario.sources.states import home_of, read_states
@@ -25,9 +35,9 @@ from vario.sources.states import home_of, read_states
 CONTAINER = re.compile(
     r"^(?:checkpoint-\d+|runs|logs?|tensorboard(?:_logs?)?|tb(?:_logs?)?|step3_tensorboard_logs|wandb|mlflow|trackio|metrics"
     r"|(?:offline-)?run-\d{8}_\d{6}-\w+|latest-run|files|\.hydra|configs?|rank[_-]?\d+|trainer|orchestrator|latest"
-    r"|[A-Z][a-z]{2}\d{2}_\d{2}-\d{2}-\d{2}_.+)$"
+    r"|\d{9,11}\.\d+|[A-Z][a-z]{2}\d{2}_\d{2}-\d{2}-\d{2}_.+)$"
 )
-"""Folders that trainers and trackers make inside an output folder (the last: the Trainer's TensorBoard runs)."""
+"""Folders that trainers and trackers make inside an output folder (the last two: TensorBoard's hparams and the Trainer's runs)."""
 SAMPLE_KEYS = frozenset(
     {"prompt", "prompts", "completion", "completions", "input", "output", "messages", "content", "response", "responses",
      "trajectory", "conversation", "question", "answer", "text", "chosen", "rejected", "episode"}
@@ -288,9 +298,12 @@ def _tables(place: Place) -> tuple[list[Table], list[SourceError]]:
             continue
         path = parts[-1]
         try:
-            table: Table = (
-                read_all(reader.start(path), parts, "no row of metrics") if len(parts) > 1 else reader.read(path)
-            )
+            if len(parts) == 1:
+                table: Table = reader.read(path)
+            elif reader is wandb_offline:
+                table = _resumed(parts)
+            else:
+                table = read_all(reader.start(path), parts, "no row of metrics")
             table.flush()
             tables.append(table)
         except NothingReadable as error:
@@ -311,14 +324,35 @@ def _rotated(logs: list[tuple[ModuleType, Path]]) -> list[tuple[ModuleType, list
     """Files that log rotation cut one log into, oldest first; every other file by itself."""
     families: dict[tuple[str, Path], list[tuple[ModuleType, Path]]] = {}
     for reader, path in logs:
-        families.setdefault((reader.__name__, path.with_name(_base_name(path))), []).append((reader, path))
+        # a W&B run that was resumed keeps its id, which is the file's name, and gets a folder of its own
+        base = Path(path.name) if reader is wandb_offline else path.with_name(_base_name(path))
+        families.setdefault((reader.__name__, base), []).append((reader, path))
     made: list[tuple[ModuleType, list[Path]]] = []
     for members in families.values():
         if len(members) > 1 and hasattr(members[0][0], "start"):
-            made.append((members[0][0], sorted((p for _, p in members), key=_rotation, reverse=True)))
+            parts = [p for _, p in members]
+            in_order = sorted(parts) if members[0][0] is wandb_offline else sorted(parts, key=_rotation, reverse=True)
+            made.append((members[0][0], in_order))
         else:
             made += [(reader, [path]) for reader, path in members]
     return made
+
+
+def _resumed(parts: list[Path]) -> Table:
+    """Offline runs of one id, oldest first: from its first step on the later one counts."""
+    whole: Table = wandb_offline.read(parts[0])
+    for part in parts[1:]:
+        later: Table = wandb_offline.read(part)
+        first = int(min(later.logged_steps(), default=0))
+        later.put_before(whole, first)
+        later.events.append(
+            Event("resume", first, f"resumed at step {first}; the history before it is from another file")
+        )
+        later.warnings = [*whole.warnings, *later.warnings]
+        later.config = {**whole.config, **later.config}
+        later.flush()
+        whole = later
+    return whole
 
 
 def _base_name(path: Path) -> str:

@@ -28,17 +28,17 @@ from vario.sources.readers.console_lines import (
     held_out,
     is_record,
     label_of,
+    listed_in,
     pairs_in,
-    piped_in,
     plain_number,
     step_in,
     verl_line,
 )
 from vario.sources.readers.console_streams import Stream, Streams
 from vario.sources.readers.jsonl import unwrapped
-from vario.sources.readers.metric_words import kinds_of
+from vario.sources.readers.metric_words import kinds_of, of_a_step
 from vario.sources.readers.parser import Lines, read_all
-from vario.sources.rows import EVALUATION, STEP_KEYS, Table, step_number
+from vario.sources.rows import BESIDE, EVALUATION, STEP_KEYS, Table, step_number
 
 MAX_LINE = 1 << 20
 MAX_STREAMS = 400
@@ -64,6 +64,8 @@ _HEADING = re.compile(rb"tep \d+(?::\s*$|/\d+ (?:done|=)|\s*(?:\x1b\[\d*m)?$)")
 _CHUNK = re.compile(rb'^[\[,]?\{"stream_name"\s*:')
 _ASSIGNED = re.compile(rb"[:=] {0,8}(?:[-+]?\.?\d|nan|tensor|np\.|\[)")
 """Something that is given a number."""
+_COUNTS = re.compile(rb"(?:tep|ter|tion|pdate)[ #:]{1,2}\d+.*[,;|]")
+"""A list behind a count."""
 _CONTINUED = re.compile(r"""\s*['"{}\[\])(]|\s+[-+\d.nN]""")
 """What a further line of a dict begins with."""
 _DRAWN = "│┃╭╰╒╘┏└┌╞├"
@@ -116,6 +118,18 @@ class _Open:
         self.between = 0
 
 
+class _Shape:
+    """What the keys of a row say of it."""
+
+    def __init__(self, keys: tuple[str, ...]) -> None:
+        spelled = {k.lower().replace(" ", "_"): k for k in keys}
+        self.clock = next((spelled[k] for k in STEP_KEYS if k in spelled), None)
+        self.known = bool(kinds_of(keys)) or any(k.startswith(EVALUATION) for k in keys)
+        self.of_a_step = of_a_step(keys) or all(k.startswith(EVALUATION) or k in BESIDE for k in keys)
+        self.has_epoch = "epoch" in keys
+        self.scoped = any("/" in k for k in keys)
+
+
 class ConsoleLog:
     """The rows among the lines."""
 
@@ -126,12 +140,12 @@ class ConsoleLog:
         self._streams = Streams()
         self._order = 0
         self._certain = 0
-        self._clocks: dict[tuple[str, ...], str | None] = {}
+        self._shapes: dict[tuple[str, ...], _Shape] = {}
         self._block: dict[str, _Block] = {}
         self._open: dict[str, _Open] = {}
         self._late: dict[str, int] = {}
         self._inner: dict[str, Lines] = {}
-        self._rank: str | None = None
+        self._rank = self._first_rank = ""
 
     def feed(self, data: bytes) -> None:
         """Take the next bytes."""
@@ -179,11 +193,16 @@ class ConsoleLog:
                 self._raw(piece, whole=True)
 
     def _line(self, raw: bytes, source: str, whole: bool) -> None:
+        self._rank = ""
+        if (b"ank" in raw[:8] or b"efault" in raw[:9] or b"]:" in raw[:6]) and (ranked := RANK.match(raw[:40])):
+            self._rank = (ranked[1] or ranked[2] or ranked[3]).decode()
+            raw = raw[ranked.end() :]
+            source = f"{source}@{self._rank}"
         if source in self._open and self._continue(source, raw.decode("utf-8", "replace")):
             return
         late = self._late.pop(source, None)
         if b"step:" in raw and (said := verl_line(raw.decode("utf-8", "replace"), whole)):
-            self._add(said, source, certain=True)
+            self._add(said, source)
             return
         if b"{'" in raw or b'{"' in raw:
             if self._dict(raw.decode("utf-8", "replace"), source, late, whole):
@@ -214,7 +233,7 @@ class ConsoleLog:
     def _end(self, source: str) -> None:
         block = self._block.pop(source, None)
         if block is not None and block.row:
-            self._add(Said(block.kind, block.step, block.row), source, certain=True)
+            self._add(Said(block.kind, block.step, block.row), source)
 
     def _dict(self, line: str, source: str, late: int | None, whole: bool) -> bool:
         found = dicts_in(line, whole)
@@ -242,11 +261,10 @@ class ConsoleLog:
             step = int(said[1])
         if step is None and late is not None and any("/" in k for k in row):
             step = late  # scoped keys are a trainer's: after "Step 3:" a model's text may show dicts too
-        certain = len(row) >= 3
         row = held_out(flat(unwrapped({**extra, **row})), before[-80:])
         if step is None and has_words(row) and not any(k in row for k in STEP_KEYS):
             return
-        self._add(Said(f"dict:{label}", step, row), source, certain=certain)
+        self._add(Said(f"dict:{label}", step, row), source)
 
     def _continue(self, source: str, line: str) -> bool:
         """A further line of an open dict; False where it is none."""
@@ -267,38 +285,41 @@ class ConsoleLog:
         return True
 
     def _prose(self, line: str, source: str, whole: bool) -> None:
-        rank = ""
-        if (found := RANK.match(line.encode("utf-8", "replace")[:40])) is not None:
-            rank = (found[1] or found[2] or found[3] or b"").decode()
-            line = line[found.end() :]
         if line.lstrip()[:1] in _DRAWN:
             return
         if not whole and line.rstrip()[-1:] != "%":
             line = line.rstrip().rpartition(" ")[0]  # the last word may go on
         row, head = pairs_in(line)
-        if line.count(" | ") >= 3:
-            piped, start = piped_in(line)
-            if len(piped) > len(row):
-                row, head = piped, start
+        if len(row) < 2 or " | " in line:
+            listed, start = listed_in(line)
+            if len(listed) > len(row):
+                row, head = listed, start
         if not row:
             return
         if "epoch" not in row and "Epoch" not in row and (epoch := epoch_in(line)) is not None:
             row["epoch"] = epoch
         row = held_out(row, head)
         named = [k for k in row if k.lower() not in ("step", "epoch", "time")][:2]
-        self._add(Said("pairs:" + ",".join(named), step_in(line), row), source, certain=False, rank=rank)
+        self._add(Said("pairs:" + ",".join(named), step_in(line), row), source)
 
-    def _add(self, said: Said, source: str, *, certain: bool, rank: str = "") -> None:
-        step, clock = (said.step, "") if said.step is not None else self._step_of(said.row)
-        # rows that count by different words, or by none, are of different kinds
+    def _add(self, said: Said, source: str) -> None:
+        shape = self._shape(said.row)
+        step, clock = said.step, ""
+        if step is None and shape.clock is not None:
+            step, clock = step_number(said.row[shape.clock]), shape.clock
+        # rows that count by different words, or by none, are of different kinds; so are dicts of samples beside those of steps
         name = said.stream if step is None else f"{said.stream}#{clock}"
-        if rank:
-            self._rank = self._rank or rank
-            name = name if rank == self._rank else f"{name}@{rank}"
+        is_dict = name.startswith("dict:")
+        if is_dict and not shape.of_a_step and not shape.scoped:
+            name += "~"
+        elif is_dict and step is None and shape.has_epoch:
+            name += "epoch"
+        if self._rank:
+            self._first_rank = self._first_rank or self._rank
+            name = name if self._rank == self._first_rank else f"{name}@{self._rank}"
         stream = self._streams.current.get(name)
         if stream is None:
-            known = kinds_of(said.row) or any(k.startswith(EVALUATION) for k in said.row)
-            if len(self._streams.current) >= MAX_STREAMS or not known:
+            if len(self._streams.current) >= MAX_STREAMS or not shape.known:
                 return
             stream = self._streams.current[name] = self._stream(name, source, step)
         self._order += 1
@@ -306,22 +327,21 @@ class ConsoleLog:
             new = self._stream(name, source, step)
             new.add(Said(name, step, said.row), self._order)
             self._streams.restart(stream, new)
-        self._certain += certain and bool(stream.kinds)
+        self._certain += (stream.certain or (is_dict and shape.of_a_step and len(said.row) >= 3)) and bool(stream.kinds)
 
     def _stream(self, name: str, source: str, step: int | None) -> Stream:
         certain = not name.startswith(("dict:", "pairs:"))
         return Stream(name, self._path, source=source, certain=certain, stepped=step is not None)
 
-    def _step_of(self, row: dict[str, object]) -> tuple[int | None, str]:
-        """The step that a row holds, and under which key."""
+    def _shape(self, row: dict[str, object]) -> _Shape:
+        """What the keys of a row say; rows with the same keys are many."""
         keys = tuple(row)
-        if keys not in self._clocks:
-            if len(self._clocks) > MAX_STREAMS:
-                self._clocks.clear()
-            spelled = {k.lower().replace(" ", "_"): k for k in keys}
-            self._clocks[keys] = next((spelled[k] for k in STEP_KEYS if k in spelled), None)
-        clock = self._clocks[keys]
-        return (None, "") if clock is None else (step_number(row[clock]), clock)
+        shape = self._shapes.get(keys)
+        if shape is None:
+            if len(self._shapes) > MAX_STREAMS:
+                self._shapes.clear()
+            shape = self._shapes[keys] = _Shape(keys)
+        return shape
 
     def close(self) -> None:
         """Choose the stream that is the run, and take those that count by the same steps."""
@@ -349,7 +369,7 @@ def _may_say(line: bytes) -> bool:
     """Whether a line of prose can hold numbers with names."""
     return (
         ((b"=" in line or b":" in line) and (_ASSIGNED.search(line) is not None or b"\x1b" in line))
-        or line.count(b" | ") >= 3
+        or _COUNTS.search(line) is not None
         or b"stream_name" in line
     )
 

@@ -40,8 +40,10 @@ _VALUE = re.compile(
 )
 _BEFORE_KEY = re.compile(r"[,;|\[\](){}<>\"'•]|\s{2,}|\s-\s|[:=]\s")
 """What a key stands behind."""
-_KEY = re.compile(r"[A-Za-z_][\w./@%+-]*(?: [\w./@%+-]+){0,4}")
+_KEY = re.compile(r"[A-Za-z_][\w./@%+-]*(?: [\w./@%+-]+){0,3}")
+"""At most four words: more are a sentence."""
 _ELEMENT = re.compile(_PLAIN)
+_LISTED = re.compile(r"\s+\|\s+|[,;:]\s+|\)\s+")
 _PIPED = re.compile(rf"^(?P<key>[A-Za-z][\w .%/()-]*?)\s+(?P<value>{_NUMBER})(?:(?P<percent>\s?%)|\s*[\w%/.]+)?$")
 STEP = re.compile(
     r"(?i)(?:^|[\s\[(|>✨-])(?:global[ _]?step|train(?:ing)?[ _]?step|grpo[ _]?step|step|iteration|iter|update)\s*[:=#]?\s*"
@@ -56,7 +58,7 @@ _PLACE = re.compile(r":\d+$")
 _COUNTS_STEPS = ("step", "steps", "iteration", "iter", "update", "epoch", "round")
 _COUNTS_ROLLOUTS = ("rollout", "perf", "eval", "passrate", "turn")
 _SAMPLES = ("sample", "samples", "completion", "completions", "trajectory", "episode", "example", "prompt", "question",
-            "response", "answer", "generation", "item", "reward")  # fmt: skip
+            "response", "answer", "generation", "item", "reward", "return")  # fmt: skip
 """A dict behind such a word is of one answer, and no row of a step."""
 _COUNTED = re.compile(
     r"(?i)^.*\b(?:step|iter|iteration|epoch|batch|update|round)s?[ #]*\d+(?:\s?/\s?\d+)?[\s,:)\]]+(?=[A-Za-z_])"
@@ -200,7 +202,11 @@ def label_of(before: str, keys: Mapping[str, object]) -> tuple[str, int | None] 
         tail = ""
     found = _LABEL.search(tail)
     if not found:
-        return ("", None) if not tail or tail[-1] in ":-=|>)" or _PLACE.search(tail) else None
+        return (
+            None
+            if tail and (tail[-1].isalnum() or tail[-1] in "#(,;.'\"`\\") and not _PLACE.search(tail)
+            else ("", None)
+        )
     words = found[1].lower().replace("_", " ")
     last = re.split(r"[ -]", words)[-1]
     scoped = any("/" in k for k in keys)
@@ -221,10 +227,10 @@ def pairs_in(line: str) -> tuple[dict[str, object], str]:
         start = found.start()
         before = _BEFORE_KEY.split(line[max(end, start - MAX_KEY) : start])[-1].strip()
         end = found.end()
-        if not _KEY.fullmatch(before):
-            continue
         if " " in before and (counted := _COUNTED.match(before)):
             before = before[counted.end() :]
+        if not _KEY.fullmatch(before):
+            continue
         if not row:
             head = line[: line.rfind(before, 0, start)]
         text = found["value"]
@@ -240,11 +246,18 @@ def pairs_in(line: str) -> tuple[dict[str, object], str]:
     return row, head
 
 
-def piped_in(line: str) -> tuple[dict[str, object], str]:
-    """`Step 12 | 1m 3s | Loss 0.0012 | MFU 30.1%`: names and numbers between bars, and what stands before them."""
+def listed_in(line: str) -> tuple[dict[str, object], str]:
+    """`Step 12 | Loss 0.0012 | MFU 30.1%`, `iter 12: loss 0.5, reward 0.25`: names and numbers in a list behind a step.
+
+    And what stands before them. A name and a number beside each other are not enough without a step and a list.
+    """
     row: dict[str, object] = {}
-    head, *parts = line.split(" | ")
-    for part in parts:
+    counted = STEP.search(line)
+    if len(line) > MAX_PAIRS_LINE or counted is None:
+        return row, ""
+    head, rest = line[: counted.end()], line[counted.end() :]
+    parts = _LISTED.split(rest)
+    for part in parts if len(parts) > 2 else ():
         found = _PIPED.match(part.strip())
         if found:
             number = plain_number(found["value"])

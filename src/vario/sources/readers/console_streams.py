@@ -211,7 +211,7 @@ class Streams:
             if other is main:
                 continue
             if any(k.lower() not in BESIDE for k in other.keys & taken):
-                ranks += other.name.partition("@")[0] == main.name.partition("@")[0]
+                ranks += other.name.partition("@")[0] == main.name
                 continue
             if not other.stepped:
                 other.settle(orders, steps)
