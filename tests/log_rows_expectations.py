@@ -584,17 +584,16 @@ ENTRIES: dict[str, Expected] = {
     "T45": Expected(
         {
             "saturated": Item(
-                finding("preference-saturated") | words(r"saturated"), "MLX's console lines are not read"
+                finding("preference-saturated") | words(r"saturated"),
+                "a few rows, and no sentence on what holds in each of them speaks of a margin",
             ),
             "chosen falling": Item(
                 finding("chosen-reward-falls") | moves("preference/chosen-reward", "down"),
-                "MLX's console lines are not read",
             ),
         },
         {
             "converged well": Item(
                 action("cannot-tell", "intervene", "stop") & silent(r"converged|healthy") & reads("loss/total"),
-                "MLX's console lines are not read",
             )
         },
     ),

@@ -243,7 +243,6 @@ def test_phrase(name: str, item: Item, everywhere: bool) -> None:
 UNREAD = {
     "T28": "a console line that holds timings alone is no row of metrics",
     "T33": "two lines of prose with numbers are fewer than the console reader takes for a training",
-    "T45": "`Iter 1: loss 0.1, chosen_r 0.2`, numbers behind a word and a space, is no grammar of the console reader",
 }
 
 
@@ -253,7 +252,9 @@ def test_every_excerpt_is_read_and_no_rule_breaks(name: str) -> None:
     assert [arm.diagnosis.broken for arm in heard(name).values() if arm.diagnosis and arm.diagnosis.broken] == []
 
 
-@pytest.mark.parametrize("name", _all_but(UNREAD))
+@pytest.mark.parametrize(
+    "name", _all_but(UNREAD | {"T45": "the line's words are not the excerpt's keys"})
+)
 def test_no_number_is_lost(name: str) -> None:
     """Each key with a number is a metric or named among what is none, and a metric has a point for each of its rows."""
     entry = excerpts()[name]

@@ -656,6 +656,27 @@ def test_a_line_before_the_line_of_its_step(tmp_path: Path) -> None:
     assert values(run, "reward/mean") == about(told(reward))
 
 
+def test_evaluations_in_the_second_line_of_a_step(tmp_path: Path) -> None:
+    lines = []
+    for s in range(10, 310, 10):
+        lines.append(f"step {s}: loss = {loss(s)}, kl = {kl(s)}, entropy = 0.5")
+        lines.append(f"metrics: {{'mean_reward': {reward(s)}, 'mean_length': 7.5, 'lr': 1e-06}}")
+        if s % 100 == 0:
+            lines.append(f"metrics: {{'eval_reward': {s / 1000}}}")
+    run = read(tmp_path / "train.log", "\n".join(lines) + "\n")
+    assert values(run, "reward/mean") == about(told(reward, range(10, 310, 10)))
+    assert values(run, "loss/total") == about(told(loss, range(10, 310, 10)))
+    assert values(run, "eval/score/mean") == {100: 0.1, 200: 0.2, 300: 0.3}
+
+
+def test_lists_in_a_text_between_the_sections_are_not_taken(tmp_path: Path) -> None:
+    text = ["  • Loss: 99.0", "    - Avg Reward: 99.0", " Step 3 ", "  * Loss: 99.0"]
+    out = [line for s in STEPS for line in (nemo_block(s)[0], *text, *nemo_block(s)[1:])]
+    run = read(tmp_path / "train.log", "\n".join(out) + "\n")
+    assert max(values(run, "loss/total").values()) < 1.0
+    assert values(run, "reward/mean") == {s: pytest.approx(reward(s), abs=5e-5) for s in STEPS}
+
+
 def test_further_keys_on_some_lines(tmp_path: Path) -> None:
     lines = [f"step {s} loss={loss(s)} reward={reward(s)}" + (f" eval_reward={0.5 + s / 100}" if s % 10 == 0 else "") for s in STEPS]
     run = read(tmp_path / "train.log", "\n".join(lines) + "\n")

@@ -43,8 +43,8 @@ from vario.sources.rows import BESIDE, EVALUATION, STEP_KEYS, Table, step_number
 MAX_LINE = 1 << 20
 MAX_STREAMS = 400
 """Kinds of lines that are told apart; a log with more is prose, and new kinds are not followed."""
-CERTAIN_ROWS = 5
-"""After so many rows in a grammar of its own, plain prose is no longer searched for pairs."""
+CERTAIN_ROWS = 8
+"""After so many rows in a grammar of its own, prose is no longer searched for pairs, unless it has told of a training too."""
 MAX_AROUND = 600
 """Text around a dict that is searched for pairs (characters)."""
 MAX_OPEN_LINES = 400
@@ -53,7 +53,7 @@ MAX_BETWEEN = 40
 """So many lines of others may come between those of a dict."""
 _BANNER = re.compile(r"={5,}\s*Step (\d+)/(\d+)\s*={5,}")
 _BULLET = re.compile(
-    r"^\s*[•*-]\s+([A-Za-z][\w .()/@-]*?):\s*([-+]?[\d.]+(?:[eE][-+]?\d+)?|nan)(\s*%)?\s*(?:s|tokens|ms|GB)?(?:\s*\(.*\))?\s*$"
+    r"^\s*[•-]\s+([A-Za-z][\w .()/@-]*?):\s*([-+]?[\d.]+(?:[eE][-+]?\d+)?|nan)(\s*%)?\s*(?:s|tokens|ms|GB)?(?:\s*\(.*\))?\s*$"
 )
 _SECTION = re.compile(r"(?:(Training|Validation) Results|((?:Validation )?Timing)|(Performance) Metrics):\s*$")
 _TABLE_STEP = re.compile(r"Train step (\d+)/\d+ done")
@@ -83,7 +83,7 @@ class _Block:
 
     def __init__(self, kind: str, step: int) -> None:
         self.kind, self.step = kind, step
-        self.section = ""
+        self.section: str | None = None
         self.inside = False
         self.row: dict[str, object] = {}
 
@@ -94,10 +94,10 @@ class _Block:
                 words = found[2] or found[3] or ("Validation" if found[1] == "Validation" else "")
                 self.section = "/".join([*words.split(" "), ""]) if words else ""
                 return True
-            found = _BULLET.match(line) if whole else None
+            found = _BULLET.match(line) if whole and self.section is not None else None
             value = plain_number(found[2]) if found else None
             if found and value is not None:
-                self.row[self.section + found[1]] = value / 100.0 if found[3] else value
+                self.row[f"{self.section}{found[1]}"] = value / 100.0 if found[3] else value
             return found is not None
         if any(corner in line for corner in _GRID_OPENS):
             self.inside = True
@@ -126,7 +126,7 @@ class _Shape:
         self.clock = next((spelled[k] for k in STEP_KEYS if k in spelled), None)
         self.known = bool(kinds_of(keys)) or any(k.startswith(EVALUATION) for k in keys)
         self.of_a_step = of_a_step(keys) or all(k.startswith(EVALUATION) or k in BESIDE for k in keys)
-        self.has_epoch = "epoch" in keys
+        self.of_an_update = "epoch" in keys or not kinds_of(keys).isdisjoint({"gradient", "rate"})
         self.scoped = any("/" in k for k in keys)
 
 
@@ -140,6 +140,7 @@ class ConsoleLog:
         self._streams = Streams()
         self._order = 0
         self._certain = 0
+        self._searches = True
         self._shapes: dict[tuple[str, ...], _Shape] = {}
         self._block: dict[str, _Block] = {}
         self._open: dict[str, _Open] = {}
@@ -158,7 +159,7 @@ class ConsoleLog:
                 or b"{'" in line
                 or b'{"' in line
                 or (b"tep " in line and _HEADING.search(line))
-                or (self._certain < CERTAIN_ROWS and _may_say(line))
+                or (self._searches and _may_say(line))
                 or (self._block and (b"\xe2" in line or b"  - " in line or line.rstrip()[-1:] == b":"))
                 or self._open
                 or self._late
@@ -213,15 +214,17 @@ class ConsoleLog:
             self._block[source] = _Block("bullets", 0)  # before the first step: the initial validation
         if source in self._block and self._block[source].take(raw.decode("utf-8", "replace"), whole):
             return
-        if self._certain < CERTAIN_ROWS and _may_say(raw):
+        if self._searches and _may_say(raw):
             self._prose(raw.decode("utf-8", "replace"), source, whole)
 
     def _heading(self, line: str, source: str) -> bool:
         """A line that only says the step of what follows."""
         if found := _BANNER.search(line):
             self._begin(source, _Block("bullets", int(found[1])))
-        elif (found := _TABLE_STEP.search(line)) or (found := _TITLE.match(line)):
+        elif found := _TABLE_STEP.search(line):
             self._begin(source, _Block("grid", int(found[1])))
+        elif (found := _TITLE.match(line)) and (source not in self._block or self._block[source].kind == "titled"):
+            self._begin(source, _Block("titled", int(found[1])))
         elif found := _LATE_STEP.search(line):
             self._late[source] = int(found[1])
         return found is not None
@@ -253,13 +256,13 @@ class ConsoleLog:
     def _add_dict(
         self, before: str, row: dict[str, object], extra: dict[str, object], source: str, late: int | None
     ) -> None:
-        labelled = label_of(before, row) if not extra else ("pairs:" + ",".join(sorted(extra)[:6]), None)
+        labelled = label_of(before, row) if not extra else ("pairs:" + ",".join(list(extra)[:2]), None)
         if labelled is None or is_record(row):
             return
         label, step = labelled
         if step is None and "step" in before.lower() and (said := STEP.search(before)):
             step = int(said[1])
-        if step is None and late is not None and any("/" in k for k in row):
+        if step is None and late is not None and "epoch" not in row and any("/" in k for k in row):
             step = late  # scoped keys are a trainer's: after "Step 3:" a model's text may show dicts too
         row = held_out(flat(unwrapped({**extra, **row})), before[-80:])
         if step is None and has_words(row) and not any(k in row for k in STEP_KEYS):
@@ -312,8 +315,8 @@ class ConsoleLog:
         is_dict = name.startswith("dict:")
         if is_dict and not shape.of_a_step and not shape.scoped:
             name += "~"
-        elif is_dict and step is None and shape.has_epoch:
-            name += "epoch"
+        elif is_dict and step is None and shape.of_an_update:
+            name += "+"
         if self._rank:
             self._first_rank = self._first_rank or self._rank
             name = name if self._rank == self._first_rank else f"{name}@{self._rank}"
@@ -327,7 +330,11 @@ class ConsoleLog:
             new = self._stream(name, source, step)
             new.add(Said(name, step, said.row), self._order)
             self._streams.restart(stream, new)
-        self._certain += (stream.certain or (is_dict and shape.of_a_step and len(said.row) >= 3)) and bool(stream.kinds)
+        if stream.kinds and (stream.certain or (is_dict and shape.of_a_step and len(said.row) >= 3)):
+            self._certain += 1
+            if self._certain == CERTAIN_ROWS:
+                told = (s for s in self._streams.current.values() if not s.certain and not s.is_dict)
+                self._searches = any(s.is_training for s in told)
 
     def _stream(self, name: str, source: str, step: int | None) -> Stream:
         certain = not name.startswith(("dict:", "pairs:"))
@@ -352,6 +359,7 @@ class ConsoleLog:
             if left := cutter.rest():
                 self._raw(left, whole=False)
         for source in list(self._block):
+            self._rank = source.partition("@")[2]
             self._end(source)
         self.table.ignored += len(self._open) + self._lines.dropped
         self._open.clear()

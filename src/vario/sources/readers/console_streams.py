@@ -37,7 +37,6 @@ class Stream:
         self.orders = array("q")
         """When each row that counts was said, by the order of all rows in the log."""
         self.steps = array("q")
-        self.copies = 0
         self._aside: list[tuple[int, dict[str, object]]] = []
         self._epochs = array("d")
         self._recent: dict[int, dict[str, object]] = {}
@@ -56,8 +55,7 @@ class Stream:
         if said.step is not None:
             step = self._unrolled(said.step, row)
             if self._recent.get(step) == row:
-                self.copies += 1  # another rank says the same
-                return True
+                return True  # another rank says the same
             if trains and self._starts_anew(step):
                 return False
             self._recent[step] = row
@@ -79,8 +77,10 @@ class Stream:
         self.table.add(row, step=self.steps[-1])
         return True
 
-    def settle(self, orders: Ints, steps: Ints) -> None:
-        """Put evaluations and totals, which say no step, at the last of `steps` said before them."""
+    def settle(self, main: Stream) -> None:
+        """Put evaluations and totals, which say no step, at the last step that was said before them, by the main stream if by none here."""
+        by = self if self.steps else main
+        orders, steps = np.array(by.orders, dtype=np.int64), np.array(by.steps, dtype=np.int64)
         for i, (order, row) in enumerate(self._aside):
             place = int(np.searchsorted(orders, order)) - 1
             step = i + 1 if not steps.size else int(steps[max(place, 0)])
@@ -202,8 +202,7 @@ class Streams:
         if restarts := self._restarts.get(main.name, 0):
             which = "the newest start" if main is self.current[main.name] else "the one with most metrics"
             warnings.append(f"{restarts + 1} trainings one after the other in it; {which} was read")
-        orders, steps = np.array(main.orders, dtype=np.int64), np.array(main.steps, dtype=np.int64)
-        main.settle(orders, steps)
+        main.settle(main)
         main.table.flush()
         taken = set(main.keys)
         ranks = 0
@@ -213,8 +212,7 @@ class Streams:
             if any(k.lower() not in BESIDE for k in other.keys & taken):
                 ranks += other.name.partition("@")[0] == main.name
                 continue
-            if not other.stepped:
-                other.settle(orders, steps)
+            other.settle(main)
             for key, series in _beside(main, other).items():
                 if key not in taken:
                     main.table.put(key, series.steps, series.values)
