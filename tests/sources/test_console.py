@@ -660,9 +660,9 @@ def test_evaluations_in_the_second_line_of_a_step(tmp_path: Path) -> None:
     lines = []
     for s in range(10, 310, 10):
         lines.append(f"step {s}: loss = {loss(s)}, kl = {kl(s)}, entropy = 0.5")
-        lines.append(f"metrics: {{'mean_reward': {reward(s)}, 'mean_length': 7.5, 'lr': 1e-06}}")
+        lines.append(f"metrics: {{'mean_reward': {reward(s)}, 'mean_length': 7.5, 'epoch': {s / 100}}}")
         if s % 100 == 0:
-            lines.append(f"metrics: {{'eval_reward': {s / 1000}}}")
+            lines.append(f"metrics: {{'eval_reward': {s / 1000}, 'epoch': {s / 100}}}")
     run = read(tmp_path / "train.log", "\n".join(lines) + "\n")
     assert values(run, "reward/mean") == about(told(reward, range(10, 310, 10)))
     assert values(run, "loss/total") == about(told(loss, range(10, 310, 10)))

@@ -324,11 +324,11 @@ def test_columns_without_a_step_count_by_their_order(tmp_path: Path) -> None:
 
 
 def test_columns_are_never_mixed_by_length(tmp_path: Path) -> None:
-    document = {"step": list(range(10, 310, 10)), "reward": [reward(s) for s in STEPS], "loss": [0.5] * 29, "kl": [0.1] * 29}
+    document = {"step": list(range(10, 310, 10)), "reward": [reward(s) for s in STEPS], "loss": [0.5] * 29, "kl": [0.1] * 29, "lr": [0.1] * 29}
     run = vario.read(save(tmp_path / "metrics.json", json.dumps(document)))
     assert values(run, "reward/mean") == {10 * s: reward(s) for s in STEPS}
     assert "loss/total" not in run.series  # 29 values for 30 steps: whose they are is not known
-    assert run.ignored_lines == 2
+    assert run.ignored_lines == 3
     assert any("29" in w and "loss" in w for w in run.warnings)
 
 
