@@ -75,8 +75,6 @@ def append(ours: Table, theirs: Table) -> None:
     for key, series in theirs.series().items():
         ours.put(mine.get(hugging_face_spelling(key), key), series.steps, series.values)
     ours.events.append(Event("resume", seam, f"the history from step {seam} on is from another file: resumed there"))
-    for name, value in theirs.config.items():
-        ours.config.setdefault(name, value)
 
 
 def take_over(ours: Table, theirs: Table) -> int:
@@ -91,9 +89,19 @@ def take_over(ours: Table, theirs: Table) -> int:
             ours.drop(known.key)
         ours.put(known.key if known is not None else series.key, series.steps, series.values)
         taken += 1
+    return taken
+
+
+def _with_its_remarks(ours: Table, theirs: Table) -> None:
+    """What was counted and warned of while the other source was read."""
+    ours.ignored += theirs.ignored
+    ours.warnings += theirs.warnings
+
+
+def _with_its_settings(ours: Table, theirs: Table) -> None:
+    """The settings that only the other source holds."""
     for key, value in theirs.config.items():
         ours.config.setdefault(key, value)
-    return taken
 
 
 class Told(Enum):
@@ -109,16 +117,16 @@ def join(whole: Table, other: Table, name: str) -> Told:
     same = agree(whole, other)
     if same is None and other.kind == whole.kind and continues(whole, other):
         append(whole, other)
-        whole.ignored += other.ignored
-        whole.warnings += other.warnings
+        _with_its_settings(whole, other)
+        _with_its_remarks(whole, other)
         whole.warnings.append(f"{name} holds a part of the same run")
         return Told.SAME
     # with nothing in common: another program's output, or numbers that are no metrics
     foreign = (other.kind == "console" and whole.kind != "console") or not kinds_of(other.series())
     if same or (same is None and overlap(whole, other) and not foreign):
+        _with_its_settings(whole, other)
         if taken := take_over(whole, other):
-            whole.ignored += other.ignored
-            whole.warnings += other.warnings
+            _with_its_remarks(whole, other)
             whole.warnings.append(
                 f"taken from {name}, which alone or more often holds them: {taken} {'metric' if taken == 1 else 'metrics'}"
             )

@@ -28,6 +28,7 @@ from vario.sources.readers import (
     tensorboard,
     wandb_offline,
 )
+from vario.sources.readers.metric_words import SAMPLE_KEYS
 from vario.sources.readers.parser import read_all
 from vario.sources.rows import Table
 from vario.sources.states import home_of, read_states
@@ -38,11 +39,6 @@ CONTAINER = re.compile(
     r"|\d{9,11}\.\d+|[A-Z][a-z]{2}\d{2}_\d{2}-\d{2}-\d{2}_.+)$"
 )
 """Folders that trainers and trackers make inside an output folder (the last two: TensorBoard's hparams and the Trainer's runs)."""
-SAMPLE_KEYS = frozenset(
-    {"prompt", "prompts", "completion", "completions", "input", "output", "messages", "content", "response", "responses",
-     "trajectory", "conversation", "question", "answer", "text", "chosen", "rejected", "episode"}
-)  # fmt: skip
-"""Keys of rows that are samples or data, and no metrics."""
 FEW_ROWS, SHORT_START = 5, 0.05
 """A source with fewer rows, or with a smaller share of the longest one's, is an attempt that was given up."""
 MAX_TOGETHER = 12

@@ -56,7 +56,7 @@ def algorithm(keys: frozenset[str], config: Mapping[str, Setting]) -> str:
     for word in NAMED:
         if re.search(rf"(?<![a-z]){word}(?![a-z])", named):
             return word
-    if "eval_value" in keys or "value_loss" in keys or "critic_loss" in keys:
+    if "value_loss" in keys or "critic_loss" in keys:
         return "ppo"
     return "unknown"
 
