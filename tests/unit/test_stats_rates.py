@@ -9,7 +9,7 @@ import pytest
 
 from vario.stats.shape import shape_of
 from vario.stats.shifts import find_shifts
-from vario.stats.trend import two_scale
+from vario.stats.trend import between_halves, two_scale
 
 RUNS = 400
 
@@ -109,3 +109,35 @@ def test_false_jumps(phi: float) -> None:
     found = sum(len(find_shifts(noise(rng, 400, phi))) for _ in range(runs))
     print(f"false jumps, phi {phi}: {found} in {runs * 400} points")
     assert found <= 10
+
+
+@pytest.mark.parametrize("phi", [0.0, 0.5, 0.9])
+def test_halves_of_a_flat_series_are_alike(phi: float) -> None:
+    rng = np.random.default_rng(8)
+    apart = sum(abs(between_halves(noise(rng, 60, phi))) > 3.0 for _ in range(RUNS)) / RUNS
+    print(f"halves apart, phi {phi}: {apart:.3f}")
+    assert apart <= 0.04
+
+
+def test_a_fall_under_uneven_noise_is_seen_between_the_halves() -> None:
+    rng = np.random.default_rng(9)
+    seen = 0
+    for _ in range(100):
+        lucky = np.concatenate((8.0 + rng.exponential(7.0, 30), 8.0 + 0.4 * rng.standard_normal(30)))
+        seen += between_halves(lucky) < -3.0
+    assert seen >= 90
+    assert between_halves(np.arange(10.0)) == 0.0
+
+
+@pytest.mark.parametrize(("knee", "least"), [(0.33, 0.93), (0.5, 0.9)])
+def test_a_rise_that_ended_is_a_plateau(knee: float, least: float) -> None:
+    rng, t = np.random.default_rng(10), np.linspace(0.0, 1.0, 150)
+    words = Counter(shape_of(4.0 * np.minimum(t / knee, 1.0) + noise(rng, 150, 0.5)).word for _ in range(RUNS))  # type: ignore[union-attr]
+    print(f"knee at {knee}: {dict(words)}")
+    assert words["plateau"] / RUNS >= least
+
+
+def test_a_rise_that_goes_on_is_no_plateau() -> None:
+    rng = np.random.default_rng(11)
+    words = Counter(shape_of(np.linspace(0.0, 4.0, 150) + noise(rng, 150, 0.5)).word for _ in range(RUNS))  # type: ignore[union-attr]
+    assert words["rising"] / RUNS >= 0.88

@@ -137,6 +137,11 @@ class Reading:
         return float(self._levels.max())
 
     @cached_property
+    def held_high(self) -> float:
+        """Largest level that two neighbouring blocks both reached: uneven rewards lift a single block by luck."""
+        return float(np.minimum(self._levels[1:], self._levels[:-1]).max()) if self._levels.size > 1 else self.high
+
+    @cached_property
     def _levels(self) -> Floats:
         if self.points < 2 * LEVEL_LEAST:
             return np.array([median(self.values)]) if self.points else np.array([0.0])
@@ -167,6 +172,13 @@ class Reading:
     def shape(self) -> Shape | None:
         """Shape of all history; None below the points it needs."""
         return shape_of(thin(self.values, WINDOW)[0])
+
+    @cached_property
+    def log_shape(self) -> Shape | None:
+        """Shape of the logarithm; None where it is too short or not all positive."""
+        if not self.points or float(self.values.min()) <= 0.0:
+            return None
+        return shape_of(thin(np.log(self.values), WINDOW)[0])
 
     @cached_property
     def trend(self) -> Trend | None:
@@ -290,6 +302,11 @@ class Reading:
         bound = centre + side * 3.0 * sd
         found = self.since_above(bound) if side > 0 else self.since_below(bound)
         return int(self.steps[0]) if found is None else found
+
+
+def worked_out(name: str, series: Series, step: int) -> Reading:
+    """A reading of what no key holds, but two metrics together say; `name` tells what kind of figure it is."""
+    return Reading(_Kept(name, series), step)
 
 
 @dataclass(frozen=True)

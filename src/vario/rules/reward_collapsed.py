@@ -36,16 +36,17 @@ def reward_collapsed(reward: Reward) -> Iterator[Sign]:
         taxonomy of public threads, kl_explosion, gibberish, verifier_bug
     """
     total = reward.total
-    if total.points < 20 or total.high <= 0.0 or reward.lost() < LOST:
+    floor = reward.floor if reward.floor is not None else min(0.0, total.low)
+    if total.points < 20 or total.high <= 0.0 or total.held_high - total.level < LOST * (total.held_high - floor):
         return
-    if total.high - total.level < 4.0 * total.noise_sd and total.noise_sd > 0.0 and not total.fell():
+    if total.held_high - total.level < 4.0 * total.noise_sd and total.noise_sd > 0.0 and not total.fell():
         return
-    middle = 0.5 * (total.high + total.level)
+    middle = 0.5 * (total.held_high + total.level)
     since = total.since_below(middle)
     if total.points_since(since) < 5:
         return
     yield Evidence(
-        f"reward/mean fell from {number(total.high)} to {number(total.level)} and stays there since step {since}",
+        f"reward/mean fell from {number(total.held_high)} to {number(total.level)} and stays there since step {since}",
         ("reward/mean",),
         since,
     )

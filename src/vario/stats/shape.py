@@ -24,12 +24,12 @@ PARAMETER_COST, KNOT_COST = 4.0, 3.0
 MEDIAN_VARIANCE = math.pi / 2.0
 """Variance of a median relative to a mean, for Gaussian noise."""
 TAIL_T = 2.0
-TAIL_BOUND = 1.64
-"""Normal quantile of a one-sided 95 % bound."""
 SLOWING = 0.5
 """A tail slower than this share of the earlier slope is slowing (the contract's own words)."""
-FLAT_TAIL = 0.1
-"""A tail that adds less than this share of the gain before it is a plateau."""
+FLAT = 0.2
+"""A tail slower than this share of the earlier slope is flat: what a bend inside a block leaves behind."""
+TAIL_WEIGHT = {"plateau": 1.0, "slowing": 0.8, "rising": 1.2}
+"""How the tail of a rise is read where it could be two of them: a rise goes on unless it is clearly slower (bench/error_rates.py)."""
 PEAK_LOSS = 0.15
 """Share of the gain that must be lost before a fall is a peak: below it the fall is read as flat."""
 
@@ -41,13 +41,14 @@ class Shape:
     Attributes:
         word: flat, rising, slowing, plateau, fallen-plateau, declining, bottomed, peaked, collapsed, jumped.
         knot: index of the point where the tail begins, None where there is none.
-        start, end: fitted values at both ends; top, bottom: fitted extremes.
+        start, middle, end: fitted values at both ends and half-way; top, bottom: fitted extremes.
         noise_sd: noise of one point around the shape. chi2: gain over the constant.
     """
 
     word: str
     knot: int | None
     start: float
+    middle: float
     end: float
     top: float
     bottom: float
@@ -74,6 +75,12 @@ class _Candidates:
     hats: NDArray[np.float64]
     costs: NDArray[np.float64]
     parameters: NDArray[np.float64]
+    bends: NDArray[np.intp]
+    """Which candidates have two slopes."""
+    slopes: NDArray[np.float64]
+    """Head and tail slope of each bend from the medians, shape (bends, 2, blocks)."""
+    covariances: NDArray[np.float64]
+    """Their covariance for unit noise, shape (bends, 2, 2)."""
 
 
 @lru_cache(maxsize=8)
@@ -89,6 +96,7 @@ def _candidates(k: int) -> _Candidates:
         rows.append(("bend", knot, np.column_stack((one, np.minimum(t, knot), np.maximum(t - knot, 0.0))), 3, 1))
     rows += [("step", knot, np.column_stack((one, (t >= knot).astype(float))), 2, 1) for knot in range(2, k - 1)]
     hats = np.stack([x @ np.linalg.pinv(x) for _, _, x, _, _ in rows])
+    bent = [i for i, r in enumerate(rows) if r[0] == "bend"]
     return _Candidates(
         tuple(r[0] for r in rows),
         tuple(r[1] for r in rows),
@@ -96,7 +104,33 @@ def _candidates(k: int) -> _Candidates:
         hats,
         np.array([PARAMETER_COST * r[3] + KNOT_COST * r[4] for r in rows]),
         np.array([float(r[3] + r[4]) for r in rows]),
+        np.array(bent),
+        np.stack([np.linalg.pinv(rows[i][2])[1:] for i in bent]),
+        np.stack([np.linalg.inv(rows[i][2].T @ rows[i][2])[1:, 1:] for i in bent]),
     )
+
+
+def _above_zero(value: Floats, variance: Floats) -> Floats:
+    """Probability that each quantity is positive, given its estimate and variance."""
+    z = value / np.sqrt(variance)
+    return np.array([0.5 * math.erfc(-x / math.sqrt(2.0)) for x in z.tolist()])
+
+
+def _tail_of_rise(bank: _Candidates, medians: Floats, chi2: Floats, variance: float) -> str:
+    """Whether a rise goes on, slows or has ended: the likeliest, over every place where it may bend."""
+    head, tail = (bank.slopes @ medians).T
+    covariance = bank.covariances * variance
+    likelihood = np.exp(-0.5 * (chi2[bank.bends] - chi2[bank.bends].min())) * (head > 0.0)
+    if float(likelihood.sum()) <= 0.0:
+        return "rising"
+
+    def exceeds(share: float) -> float:
+        spread = covariance[:, 1, 1] - 2.0 * share * covariance[:, 0, 1] + share * share * covariance[:, 0, 0]
+        return float(likelihood @ _above_zero(tail - share * head, spread)) / float(likelihood.sum())
+
+    moves, keeps = exceeds(FLAT), exceeds(SLOWING)
+    belief = {"plateau": 1.0 - moves, "slowing": moves - keeps, "rising": keeps}
+    return max(belief, key=lambda word: belief[word] * TAIL_WEIGHT[word])
 
 
 def block_count(n: int) -> int:
@@ -122,7 +156,7 @@ def shape_of(values: Floats) -> Shape | None:
     floor = (1e-9 * max(size, 1e-12)) ** 2 * k
     if sse[0] <= floor and float(np.ptp(y)) <= 1e-9 * max(size, 1e-12):
         level = float(medians.mean())
-        return Shape("flat", None, level, level, level, level, 0.0, 0.0, 0.0)
+        return Shape("flat", None, level, level, level, level, level, 0.0, 0.0, 0.0)
     # BIC: ln K a parameter, and half of one more for a knot, which can sit anywhere.
     knot_extra = np.array([0.5 if knot else 0.0 for knot in bank.knots])
     bic = k * np.log(np.maximum(sse, floor) / k) + (bank.parameters + knot_extra) * math.log(k)
@@ -154,7 +188,7 @@ def shape_of(values: Floats) -> Shape | None:
     fitted = fits[pick]
     level = median(y)
     if gain <= GATE + 2.0 * (parameters - 2.0):
-        return Shape("flat", None, level, level, level, level, point_sd, gain, 0.0)
+        return Shape("flat", None, level, level, level, level, level, point_sd, gain, 0.0)
 
     kind, knot = bank.kinds[pick], bank.knots[pick]
     start, end = float(fitted[0]), float(fitted[-1])
@@ -162,26 +196,17 @@ def shape_of(values: Floats) -> Shape | None:
     knot_point: int | None = edges[knot] if kind == "step" else (edges[knot] + edges[knot + 1]) // 2 if knot else None
     tail_slope = 0.0
     if kind == "line":
-        word = "rising" if end > start else "declining"
+        word = _tail_of_rise(bank, medians, chi2, variance) if end > start else "declining"
         tail_slope = (end - start) / n
     elif kind == "ramp":
-        t = np.arange(k, dtype=float)
-        bend = np.column_stack((np.ones(k), np.minimum(t, knot), np.maximum(t - knot, 0.0)))
-        _, head, tail = (float(c) for c in np.linalg.pinv(bend) @ medians)
-        se = math.sqrt(float(np.linalg.inv(bend.T @ bend)[2, 2]) * variance)
-        tail_slope = tail / m
-        # flat only where half the earlier slope is excluded: else it may creep on
-        settled = tail + TAIL_BOUND * se < SLOWING * head
-        word = "bottomed" if end <= start else "plateau" if settled else "slowing"
+        word = "bottomed" if end <= start else _tail_of_rise(bank, medians, chi2, variance)
     elif kind == "step":
         late = knot >= 0.75 * k
         word = ("jumped" if late else "plateau") if end > start else "collapsed"
     else:
-        design = bank.designs[pick]
-        coefficients = np.linalg.pinv(design) @ medians
-        covariance = np.linalg.inv(design.T @ design) * variance
-        head, tail = float(coefficients[1]), float(coefficients[2])
-        tail_t = tail / math.sqrt(float(covariance[2, 2]))
+        at_knot = int(np.flatnonzero(bank.bends == pick)[0])
+        head, tail = (float(c) for c in bank.slopes[at_knot] @ medians)
+        tail_t = tail / math.sqrt(float(bank.covariances[at_knot][1, 1]) * variance)
         tail_slope = tail / m
         head_span = abs(head) * knot
         tail_span = abs(tail) * (k - 1 - knot)
@@ -189,16 +214,14 @@ def shape_of(values: Floats) -> Shape | None:
             word = "peaked"
         elif head < 0.0 and tail_t < -TAIL_T:
             word = "declining"
-        elif tail_t > TAIL_T and head > 0.0:
-            # a bend inside a block leaves a small slope behind: a tail that adds next to nothing is flat
-            word = "plateau" if tail_span < FLAT_TAIL * head_span else "slowing" if tail < SLOWING * head else "rising"
+        elif head > 0.0:
+            word = _tail_of_rise(bank, medians, chi2, variance)
         elif tail_t > TAIL_T:
             # it fell (or stood), and climbs now: still below its start it has not regained anything
             word = "rising" if tail_span > PEAK_LOSS * head_span else "bottomed"
-        elif head_span < math.sqrt(variance) * 2.0:
-            word = "declining" if tail_t < -TAIL_T else "flat"
         else:
-            word = "plateau" if head > 0.0 else "bottomed"
-        if word == "peaked" and head_span < math.sqrt(variance) * 2.0:
-            word = "declining"
-    return Shape(word, knot_point, start, end, top, bottom, point_sd, gain, tail_slope)
+            word = "flat" if head_span < math.sqrt(variance) * 2.0 else "bottomed"
+        if word in ("peaked", "plateau") and head_span < math.sqrt(variance) * 2.0:
+            word = "declining" if word == "peaked" else "flat"
+    middle = float(np.interp((k - 1) / 2.0, np.arange(k), fitted))
+    return Shape(word, knot_point, start, middle, end, top, bottom, point_sd, gain, tail_slope)

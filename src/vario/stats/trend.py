@@ -112,3 +112,19 @@ def two_scale(values: Floats) -> Trend | None:
     return Trend(
         slope, slope - half, slope + half, max(p_fine, p_coarse), slope * n, slope * n / noise_sd, noise_sd, rho, n
     )
+
+
+def between_halves(values: Floats) -> float:
+    """t of the last half's mean against the first half's, each with its own noise and memory; 0 below 24 points.
+
+    For noise that is uneven along the run, where a fit of one noise level to all of it sees nothing.
+    """
+    n = values.size
+    if n < MIN_POINTS:
+        return 0.0
+    first, last = values[: n // 2], values[n // 2 :]
+    variance = 0.0
+    for half in (first, last):
+        rho = memory(half)
+        variance += float(half.var(ddof=1)) / half.size * (1.0 + rho) / (1.0 - rho)
+    return float(last.mean() - first.mean()) / math.sqrt(variance) if variance > 0.0 else 0.0

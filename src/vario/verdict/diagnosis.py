@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from vario.instruments import Entropy, History, Kl, Look, Reading, Reward, Witness
@@ -14,7 +15,7 @@ from vario.verdict.checkpoint import BestCheckpoint, best_checkpoint
 from vario.verdict.narrative import narrate
 from vario.verdict.notes import Note, notes_of
 from vario.verdict.regime import regime_of
-from vario.verdict.trajectory import score_of, trajectory_of
+from vario.verdict.trajectory import reconciled, score_of, trajectory_of
 
 SCHEMA = "diagnosis/v1"
 SPARK_POINTS = 40
@@ -152,7 +153,8 @@ def _verdict(look: Look, incidents: tuple[Incident, ...]) -> Verdict:
     reward = reward if isinstance(reward, Reward) else None
     kl = look.instrument(Kl)
     kl = kl if isinstance(kl, Kl) else None
-    trajectory = trajectory_of(score, reward)
+    open_names = frozenset(i.rule.name for i in _with_symptoms(incidents) if i.until is None)
+    trajectory = reconciled(trajectory_of(score, reward), score, open_names)
     regime = regime_of(kl, score)
     best = best_checkpoint(look, score)
     witnesses = set()
@@ -189,6 +191,12 @@ def _verdict(look: Look, incidents: tuple[Incident, ...]) -> Verdict:
         advice.why,
         advice.would_change_it,
     )
+
+
+def _with_symptoms(incidents: Iterable[Incident]) -> Iterator[Incident]:
+    for incident in incidents:
+        yield incident
+        yield from _with_symptoms(incident.symptoms)
 
 
 HELD_OUT_LEAST = 6

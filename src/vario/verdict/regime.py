@@ -5,12 +5,16 @@ from __future__ import annotations
 import math
 
 from vario.instruments import Kl, Reading
+from vario.stats.shape import Shape
+from vario.stats.trend import Trend
 
 KL_SHARE = 0.15
 """KL must change by this share of its level over the last half to count as moving."""
 REWARD_NOISE = 0.5
 """Reward must change by this many noise standard deviations, or 5 % of its level."""
 P = 0.05
+GOES_UP, GOES_DOWN = ("rising", "slowing", "jumped"), ("declining", "collapsed", "peaked")
+"""Shapes whose last half moves by itself."""
 
 
 def late_direction(reading: Reading, *, share: float, noise: float) -> str | None:
@@ -19,10 +23,21 @@ def late_direction(reading: Reading, *, share: float, noise: float) -> str | Non
     if late is None:
         return None
     size = max(share * abs(reading.level), noise * late.noise_sd)
+    return _direction(late, reading.shape, size)
+
+
+def _direction(late: Trend, shape: Shape | None, size: float) -> str:
+    """From the test of the last half, or, where that half alone is too short a view, from the shape of all of it."""
     if late.rises(P) and late.change >= size:
         return "up"
     if late.falls(P) and -late.change >= size:
         return "down"
+    if shape is not None and shape.moved:
+        change = shape.end - shape.middle
+        if shape.word in GOES_UP and change >= size and late.high > 0.0:
+            return "up"
+        if shape.word in GOES_DOWN and -change >= size and late.low < 0.0:
+            return "down"
     return "flat"
 
 
@@ -36,10 +51,7 @@ def kl_direction(kl: Kl) -> str | None:
     late = kl.reference.late_log
     if late is None:
         return late_direction(kl.reference, share=KL_SHARE, noise=0.3)
-    size = max(math.log1p(KL_SHARE), 0.3 * late.noise_sd)
-    if late.rises(P) and late.change >= size:
-        return "up"
-    return "down" if late.falls(P) and -late.change >= size else "flat"
+    return _direction(late, kl.reference.log_shape, max(math.log1p(KL_SHARE), 0.3 * late.noise_sd))
 
 
 def regime_of(kl: Kl | None, score: Reading | None) -> str:

@@ -8,9 +8,16 @@ import numpy as np
 
 from vario.instruments import Look, Reading, Reward
 from vario.stats.shape import MIN_POINTS
+from vario.stats.trend import between_halves
 
 WORDS = ("rising", "slowing", "plateau", "peaked", "declining", "noise", "flat-low", "saturated", "too-short")
 CEILING_SHARE = 0.97
+AT_FLOOR = 0.9
+"""Share of all steps at one and the same value that makes it a floor; what is left must not be worth a word."""
+AT_CEILING = 0.5
+"""Share of the last half at the highest value ever seen that makes it a ceiling: noise does not repeat its maximum."""
+VISITS = 3
+"""Times that the highest value must have been come back to."""
 LITTLE_NOISE = 0.1
 """A level whose noise is below this share of it sits; above, it is noise."""
 FROM_SHAPE = {
@@ -51,13 +58,9 @@ def trajectory_of(score: Reading | None, reward: Reward | None) -> Trajectory:
     share = reward.share_of_ceiling if reward is not None else None
     if share is not None and share >= CEILING_SHARE:
         return Trajectory("saturated", "high", f"{name} is at {100 * share:.0f} % of its ceiling")
-    if (
-        float(np.median(score.values)) == score.level
-        and (score.values == score.level).mean() > 0.8
-        and (score.level == float(score.values.min()) or (score.values[-MIN_POINTS:] == score.level).all())
-    ):
-        word = "flat-low" if score.level <= 0.0 else "plateau"
-        return Trajectory(word, "medium", f"{name} is {score.level:.3g} at most steps")
+    at_bound = _at_bound(score)
+    if at_bound is not None:
+        return at_bound
     many = score.points >= 100
     if shape.moved and shape.word != "flat":
         word = FROM_SHAPE[shape.word]
@@ -69,11 +72,48 @@ def trajectory_of(score: Reading | None, reward: Reward | None) -> Trajectory:
         return Trajectory(
             word, confidence, f"{name} went from {shape.start:.3g} to {shape.end:.3g} (top {shape.top:.3g})"
         )
+    t = between_halves(score.values)
+    if abs(t) > HALVES_T:
+        eighths = [float(part.mean()) for part in np.array_split(score.values, 8)]
+        gained = max(eighths) - eighths[0] > 0.5 * (max(eighths) - eighths[-1])
+        word = "rising" if t > 0.0 else "peaked" if gained else "declining"
+        return Trajectory(word, "low", f"{name} is {eighths[-1]:.3g} on average now, was {max(eighths):.3g} at best")
     quiet = shape.noise_sd < LITTLE_NOISE * abs(score.level)
     word = "plateau" if quiet else "noise"
     return Trajectory(
         word, "medium" if many else "low", f"{name} never left the interval of its own noise around {score.level:.3g}"
     )
+
+
+def _at_bound(score: Reading) -> Trajectory | None:
+    """At the lowest or the highest value that it ever had, again and again: a floor or a ceiling that nobody declared."""
+    values, level = score.values, score.level
+    here = values == level
+    why = f"{score.name} is {level:.3g} at most steps"
+    late = here[-max(MIN_POINTS, score.points // 2) :]
+    # a value that a callback repeats is one visit
+    visits = int(np.count_nonzero(here[1:] & ~here[:-1]))
+    if level > 0.0 and level == float(values.max()) and late.mean() > AT_CEILING and (visits >= VISITS or here.all()):
+        return Trajectory("saturated", "medium", f"{why}, which it never exceeds")
+    if here.mean() > AT_FLOOR and (level == float(values.min()) or bool(here[-MIN_POINTS:].all())):
+        return Trajectory("flat-low" if level <= 0.0 else "plateau", "medium", why)
+    return None
+
+
+HALVES_T = 3.0
+"""Standard errors between the means of both halves; measured on flat series of memory 0 to 0.9: at most 2.8 % beyond it."""
+FELL = ("reward-collapsed", "reward-peaked-then-declined", "policy-collapse", "reward-function-broke")
+"""Findings that say the score fell, whatever its shape looks like."""
+
+
+def reconciled(said: Trajectory, score: Reading | None, open_names: frozenset[str]) -> Trajectory:
+    """The word that does not contradict an open finding: a few uneven values can hide a fall from the test of the shape."""
+    fell = [name for name in FELL if name in open_names]
+    if score is None or not fell or said.word not in ("noise", "plateau", "rising", "slowing"):
+        return said
+    gained = score.high - score.start > 0.5 * (score.high - score.level)
+    word = "peaked" if gained and score.best_step() > int(score.steps[score.points // 10]) else "declining"
+    return Trajectory(word, "low", f"{said.why}; but {fell[0]} is open: from {score.high:.3g} to {score.level:.3g}")
 
 
 def score_of(look: Look) -> Reading | None:
