@@ -241,7 +241,6 @@ def test_phrase(name: str, item: Item, everywhere: bool) -> None:
 
 
 UNREAD = {
-    "T28": "a console line that holds timings alone is no row of metrics",
     "T33": "two lines of prose with numbers are fewer than the console reader takes for a training",
 }
 

@@ -85,8 +85,27 @@ class KnobSetting:
 
 
 @dataclass(frozen=True, slots=True)
+class Budget:
+    """A bound of the user's own on one metric: `most`, `least`, or both, in `unit` (None: the metric's own)."""
+
+    metric: str
+    most: float | None = None
+    least: float | None = None
+    unit: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """What a metric was in a run that serves as a measure: its level, the spread of single values, how many they were."""
+
+    level: float
+    spread: float
+    points: int
+
+
+@dataclass(frozen=True, slots=True)
 class Declared:
-    """What the dialect knows of this run that no series says.
+    """What the dialect or the user knows of this run that no series says.
 
     Attributes:
         updates_per_rollout: optimiser updates made from one rollout batch; None if unknown.
@@ -97,6 +116,11 @@ class Declared:
         batch_completions: completions per rollout batch; group_size: completions per prompt.
         step_unit: what a step of the log counts: `rollout` batches, `optimiser` updates, or `unknown`.
         reward_filtered: True when the logged reward is that of the groups a dynamic filter kept.
+        reward_low, reward_high: bounds of the raw score.
+        target: the held-out score (or the reward, where there is none) at which the user would stop.
+        devices: accelerators that the run occupies; None if unknown.
+        baseline: the model before RL, by metric (`vario baseline`).
+        reference: range of each metric in a healthy run of the same recipe, (low, high).
     """
 
     updates_per_rollout: float | None = None
@@ -111,6 +135,10 @@ class Declared:
     reward_high: float | None = None
     step_unit: str = "unknown"
     reward_filtered: bool | None = None
+    target: float | None = None
+    devices: float | None = None
+    baseline: Mapping[str, Level] = field(default_factory=lambda: MappingProxyType({}))
+    reference: Mapping[str, tuple[float, float]] = field(default_factory=lambda: MappingProxyType({}))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -119,7 +147,8 @@ class Run:
 
     `run.until(step)` is the run as it stood then; nothing in it looks ahead. `unmapped` are keys
     that the dialect does not know, `unsettled` those whose meaning depends on what is not known
-    (with the reason), `ignored` those that are known and carry no metric (with the reason).
+    (with the reason), `ignored` those that are known and carry no metric (with the reason). `budgets`
+    are the user's own bounds.
     """
 
     path: str
@@ -139,6 +168,7 @@ class Run:
     ignored: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     ignored_lines: int = 0
     warnings: tuple[str, ...] = ()
+    budgets: tuple[Budget, ...] = ()
 
     def missing(self) -> dict[str, str]:
         """Metrics that this framework could log and this run does not: how to log each."""

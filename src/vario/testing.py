@@ -16,6 +16,8 @@ Segments, chained with `then`: `ramp A to B over N`, `hold A for N`, `gap N` (N 
 `nan N` (N rows that are not finite). After them, with commas: `noise S` (its standard deviation),
 `memory P` (its lag-one correlation, 0.5 where not said), `spike A at N` (the value at step N), `every N`
 (logged at every Nth step only), `binary` (a 0/1 reward function: its spread is logged with it).
+`config` lines say what the run declares: `weight NAME W`, `knob NAME VALUE`, `event KIND at N`, `budget METRIC most X`,
+`baseline METRIC LEVEL SPREAD`, `reference METRIC LOW HIGH`, and the fields of `Declared`.
 `reward/mean: weighted sum` adds up the components by their declared weights. A line `known: reason` in
 the prose marks a defect that is known: the case is expected to fail, and must be mended when it passes.
 """
@@ -36,9 +38,9 @@ import numpy as np
 from vario.catalogue import lookup
 from vario.errors import VarioError
 from vario.rules import find_rule
-from vario.rules.base import Broken, Rule, Unknown
+from vario.rules.base import Broken, Fires, Rule, Unknown
 from vario.rules.engine import judge
-from vario.run import Declared, Event, Floats, KnobSetting, Run, Series, Setting
+from vario.run import Budget, Declared, Event, Floats, KnobSetting, Level, Run, Series, Setting
 
 SEEDS = 20
 FIRES_SHARE = 0.9
@@ -85,11 +87,22 @@ class _Setup:
     weights: dict[str, float] = field(default_factory=dict)
     knobs: dict[str, KnobSetting] = field(default_factory=dict)
     events: tuple[Event, ...] = ()
+    budgets: tuple[Budget, ...] = ()
+    baseline: dict[str, Level] = field(default_factory=dict)
+    reference: dict[str, tuple[float, float]] = field(default_factory=dict)
 
 
-def read_cases(path: Path) -> tuple[Case, ...]:
-    """Read all sections of a case file; its stem is the rule's name. BadCase names a section that is not whole."""
-    rule = find_rule(path.stem)
+def read_cases(path: Path, rule: Rule | None = None) -> tuple[Case, ...]:
+    """Read all sections of a case file.
+
+    Args:
+        path: the file; its stem is the rule's name.
+        rule: a rule of your own, which the table does not hold.
+
+    Raises:
+        BadCase: a section that is not whole, named.
+    """
+    rule = find_rule(path.stem) if rule is None else rule
     cases = []
     for part in re.split(r"^## ", path.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]:
         title, _, body = part.partition("\n")
@@ -137,7 +150,13 @@ def draw(case: Case, seed: int) -> Run:
         algorithm=setup.algorithm,
         series=MappingProxyType(series),
         logged_steps=np.arange(1, length + 1, dtype=np.int64),
-        declared=Declared(**setup.declared, component_weights=MappingProxyType(setup.weights)),
+        declared=Declared(
+            **setup.declared,
+            component_weights=MappingProxyType(setup.weights),
+            baseline=MappingProxyType(setup.baseline),
+            reference=MappingProxyType(setup.reference),
+        ),
+        budgets=setup.budgets,
         knobs=MappingProxyType(setup.knobs),
         events=setup.events,
     )
@@ -150,7 +169,8 @@ def verdict(rule: Rule, run: Run, step: int) -> str:
         return "unknown"
     if isinstance(outcome, Broken):
         return f"broken ({outcome.error})"
-    return "fires" if any(i.until is None for i in judged.incidents) else "clear"
+    holds = isinstance(outcome, Fires) and any(i.until is None for i in judged.incidents)
+    return "fires" if holds else "clear"
 
 
 def failures(case: Case, seeds: int = SEEDS) -> tuple[str, ...]:
@@ -185,15 +205,37 @@ def _configure(setup: _Setup, words: str) -> None:
         setup.events += (Event(event[1], int(event[2]), f"{event[1]} at step {event[2]}"),)
     elif key == "algorithm":
         setup.algorithm = rest
+    elif key == "budget":
+        metric, *bounds = rest.split()
+        setup.budgets += (_budget(metric, bounds),)
+    elif key == "baseline":
+        metric, level, spread = rest.split()
+        setup.baseline[metric] = Level(float(level), float(spread), SAMPLES)
+    elif key == "reference":
+        metric, low, high = rest.split()
+        setup.reference[metric] = (float(low), float(high))
     elif key == "weight":
         setup.weights[rest.split()[0]] = float(rest.split()[1])
     elif key == "knob":
         name, value = rest.split()
         setup.knobs[name] = KnobSetting(name, name, _setting(value))
-    elif key in {f.name for f in fields(Declared)} - {"component_weights"}:
+    elif key in {f.name for f in fields(Declared)} - {"component_weights", "baseline", "reference"}:
         setup.declared[key] = _setting(rest)
     else:
         raise ValueError(f"no such configuration key: {key}")
+
+
+def _budget(metric: str, words: list[str]) -> Budget:
+    """Read `most 0.5`, `least 0.1`, and a unit after either, as in `most 150 nats/sequence`."""
+    bounds: dict[str, float] = {}
+    unit = None
+    while words:
+        word = words.pop(0)
+        if word in ("most", "least"):
+            bounds[word] = float(words.pop(0))
+        else:
+            unit = word
+    return Budget(metric, bounds.get("most"), bounds.get("least"), unit)
 
 
 def _values(name: str, words: str, rng: np.random.Generator) -> tuple[Floats, bool]:

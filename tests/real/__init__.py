@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from tests.conftest import GOLDEN, ROOT, SHARED
-from vario.run import Floats, Ints, Run, Series, Setting
+from vario.run import Budget, Floats, Ints, Level, Run, Series, Setting
 from vario.sources import _found, interpret
 from vario.sources.rows import Table
 
@@ -42,6 +42,7 @@ class OnRealLog:
         beside: the key whose steps a new key takes.
         config: settings that stand in the trainer's configuration instead of, or beside, its own.
         until: the step at which it is judged; the last one where it is None.
+        mapping, budgets, baseline, reference: what the user declares.
     """
 
     rule: str
@@ -53,6 +54,10 @@ class OnRealLog:
     beside: str = "loss"
     config: Mapping[str, Setting] = field(default_factory=dict)
     until: int | None = None
+    mapping: Mapping[str, str] = field(default_factory=dict)
+    budgets: tuple[Budget, ...] = ()
+    baseline: Mapping[str, Level] = field(default_factory=dict)
+    reference: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     @property
     def path(self) -> Path:
@@ -64,7 +69,9 @@ class OnRealLog:
     def read(self) -> Run:
         """The run as vario reads it, with the faults in."""
         table = _Injected.of(_table(self.path), self)
-        run = interpret(table)
+        run = interpret(table, self.mapping)
+        declared = replace(run.declared, baseline=dict(self.baseline), reference=dict(self.reference))
+        run = replace(run, budgets=self.budgets, declared=declared)
         return run if self.until is None else run.until(self.until)
 
 

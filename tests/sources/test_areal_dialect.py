@@ -359,3 +359,9 @@ def test_how_a_batch_was_packed_carries_no_metric(key: str) -> None:
     run = made(ROW | {key: 3.0})
     assert run.ignored[key]
     assert not any(s.key == key for s in run.series.values())
+
+
+def test_extremes_of_advantages() -> None:
+    run = vario.read(LOGS / "areal-synthetic.jsonl")
+    assert run.series["advantage/max"].key == "ppo_actor/advantages/max"
+    assert run.series["advantage/min"].key == "ppo_actor/advantages/min"

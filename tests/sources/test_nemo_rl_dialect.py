@@ -258,3 +258,13 @@ def test_recognised_by_configuration_alone() -> None:
 )  # fmt: skip
 def test_others_are_not_taken(keys: set[str]) -> None:
     assert not nemo_rl.recognises(frozenset(keys), {"algorithm.adv_estimator": "grpo", "actor.ppo_n_minibatches": 4})
+
+
+def test_extremes_of_advantages() -> None:
+    run = vario.read(LOGS / "nemo-rl-synthetic.jsonl")
+    assert run.series["advantage/max"].key == "train/advantages/max"
+    assert run.series["advantage/min"].key == "train/advantages/min"
+
+
+def test_use_of_the_devices() -> None:
+    assert made({"performance/train_fp_utilization": 0.02}).series["systems/mfu"].key == "performance/train_fp_utilization"

@@ -304,3 +304,18 @@ def test_a_real_run() -> None:
     assert run.series["reward/mean"].key == "objective/verifiable_reward"
     assert len(run.series["reward/mean"]) == 2000
     assert run.declared.step_unit == "unknown"
+
+
+def test_lengths_by_outcome_and_extremes_of_advantages() -> None:
+    run = vario.read(LOGS / "open-instruct-numbered-from-one-synthetic.jsonl")
+    assert run.series["length/solved/mean"].key == "val/sequence_lengths_solved"
+    assert run.series["length/unsolved/mean"].key == "val/sequence_lengths_unsolved"
+    assert (run.series["length/solved/mean"].values > 0.0).all()  # 0 is written where nobody solved a prompt
+    assert run.series["advantage/max"].key == "val/advantages_max"
+
+
+def test_groups_are_timed_one_by_one_and_percent_is_a_share() -> None:
+    series = made({"time/group_generation_mean": 8.0, "time/group_generation_max": 40.0, "learner_mfu": 25.0}).series
+    assert series["systems/request-time/mean"].key == "time/group_generation_mean"
+    assert series["systems/request-time/max"].key == "time/group_generation_max"
+    assert series["systems/mfu"].values[0] == 0.25

@@ -255,3 +255,9 @@ def test_rows_of_gauges_without_a_step_are_left_out(tmp_path: Path) -> None:
     run = vario.read(path)
     assert run.series["reward/mean"].steps.tolist() == list(range(1, 9))
     assert run.unmapped == ()
+
+
+def test_answers_are_timed_one_by_one_and_percent_is_a_share() -> None:
+    timed = made(ORCHESTRATOR | {f"train/agg/all/agent/timing/total/{k}": v for k, v in (("mean", 8.0), ("max", 40.0))})
+    assert timed.series["systems/request-time/max"].values[0] == 40.0
+    assert made(TRAINER | {"perf/mfu": 30.0}).series["systems/mfu"].values[0] == 0.3

@@ -178,3 +178,8 @@ def test_verl_itself_is_not_taken() -> None:
     run = made(plain)
     assert run.framework == "verl"
     assert np.array_equal(run.series["reward/mean"].values, np.zeros(12))
+
+
+def test_spread_of_lengths_inside_groups() -> None:
+    run = vario.read(LOGS / "ragen-length-synthetic.jsonl")
+    assert run.series["length/std/within-group"].key == "rollout/in_group_length_std"

@@ -196,3 +196,10 @@ def test_what_filters_the_reward() -> None:
 )
 def test_the_logs_of_others_are_left_alone(keys: set[str]) -> None:
     assert not DIALECT.recognises(frozenset(keys), {})
+
+
+def test_extremes_of_advantages_of_a_single_role() -> None:
+    several = vario.read(LOGS / "rllm-fireworks-synthetic.jsonl")
+    assert "advantage/max" not in several.series
+    assert "several roles" in several.unsettled["advantage/solver/max"]
+    assert vario.read(LOGS / "rllm-synthetic.jsonl").series["advantage/max"].key == "critic/advantages/max"

@@ -248,3 +248,17 @@ def test_entropy_falls_as_logged() -> None:
     entropy = vario.read(LOGS / "skyrl-synthetic.jsonl").series["entropy/mean"]
     assert entropy.key == "policy/policy_entropy"
     assert np.isclose(entropy.values[0], 0.61, atol=0.05)
+
+
+def test_lengths_by_outcome() -> None:
+    run = vario.read(LOGS / "skyrl-synthetic.jsonl")
+    assert run.series["length/solved/mean"].key == "generate/avg_tokens_non_zero_rewards"
+    assert run.series["length/unsolved/mean"].key == "generate/avg_tokens_zero_rewards"
+    assert (run.series["length/unsolved/mean"].values > 0.0).all()
+
+
+@pytest.mark.parametrize("key", ["trajectory_time_completion", "group_completion_time"])
+def test_trajectories_and_groups_are_timed_one_by_one(key: str) -> None:
+    series = made({f"generate/{key}_mean": 8.0, f"generate/{key}_p90": 20.0, f"generate/{key}_max": 40.0}).series
+    assert series["systems/request-time/mean"].key == f"generate/{key}_mean"
+    assert series["systems/request-time/max"].key == f"generate/{key}_max"

@@ -340,3 +340,12 @@ def test_missing_metrics_say_how_they_are_had() -> None:
     missing = logged(4, 1).missing()
     assert "--use-kl-loss" in missing["kl/reference"]
     assert "clip/fraction/total" not in missing
+
+
+def test_loops_are_read_once_one_was_counted() -> None:
+    """Only answers above 10 000 characters are looked at: 0 throughout would pass short loops for none."""
+    rows = [ROLLOUT | {"rollout/step": i, "rollout/repetition_frac": 0.1 * (i > 2)} for i in range(6)]
+    assert read_rows(rows).series["text/looping-share"].key == "rollout/repetition_frac"
+    silent = read_rows([row | {"rollout/repetition_frac": 0.0} for row in rows])
+    assert "text/looping-share" not in silent.series
+    assert "10 000 characters" in silent.ignored["rollout/repetition_frac"]

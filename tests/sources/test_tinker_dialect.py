@@ -276,3 +276,9 @@ def test_the_distance_to_a_teacher_is_no_reference() -> None:
 def test_keys_of_a_loop_by_hand_still_stand_out() -> None:
     run = made(LOOP | {"train/reward": 0.5, "test/exactness": 0.5, "eval/mine/exactness": 0.5})
     assert set(run.unmapped) == {"train/reward", "test/exactness", "eval/mine/exactness"}
+
+
+def test_groups_are_timed_one_by_one() -> None:
+    keys = keys_of(made({"time/sampling_time_mean": 8.0, "time/sampling_time_max": 40.0}))
+    assert keys["systems/request-time/mean"] == "time/sampling_time_mean"
+    assert keys["systems/request-time/max"] == "time/sampling_time_max"

@@ -263,6 +263,12 @@ def test_eval_rows_are_apart(evaluation: Mapping[str, object]) -> None:
     assert run.unmapped == ()
 
 
+def test_clipped_share_of_the_users_own() -> None:
+    run = made(MODERN | {"reward/clipped-share": 0.25})
+    assert run.series["reward/clipped-share"].values[0] == 0.25
+    assert "log_metric" in run.enable["reward/clipped-share"]
+
+
 def test_metric_of_the_user_stays_unmapped() -> None:
     run = made(MODERN | {"my_metric": 3.0})
     assert run.unmapped == ("my_metric",)
@@ -506,3 +512,8 @@ def test_everything_in_the_real_logs_is_known(path: Path) -> None:
     assert run.unmapped == ()
     assert run.framework == "trl"
     assert run.ignored_lines == 0
+
+
+def test_memory_of_the_sampling_engine() -> None:
+    run = made({"reward": 0.5, "reward_std": 0.1, "frac_reward_zero_std": 0.1}, {"vllm_gpu_memory_utilization": 0.4})
+    assert (run.knobs["engine-memory"].key, run.knobs["engine-memory"].current) == ("vllm_gpu_memory_utilization", 0.4)

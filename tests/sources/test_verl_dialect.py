@@ -106,3 +106,33 @@ def test_rewards_of_one_function() -> None:
     assert of(run, "reward/component/format/mean") == "gdpo/format/mean"
     assert of(run, "reward/component/format/std") == "gdpo/format/std"
     assert "reward function" in run.ignored["gdpo/format/max"]
+
+
+def test_extremes_of_advantages() -> None:
+    run = made({"critic/advantages/max": 2.47, "critic/advantages/min": -1.2, "critic/advantages/mean": 0.0})
+    assert (of(run, "advantage/max"), of(run, "advantage/min")) == ("critic/advantages/max", "critic/advantages/min")
+    assert "normalised" in run.ignored["critic/advantages/mean"]
+
+
+def test_times_of_single_requests_and_use_of_the_devices() -> None:
+    loop = "timing_s/agent_loop/generate_sequences/"
+    run = made({loop + "mean": 8.0, loop + "max": 40.0, loop + "min": 1.0, "perf/mfu/actor": 0.0})
+    assert of(run, "systems/request-time/mean") == loop + "mean"
+    assert of(run, "systems/request-time/max") == loop + "max"
+    assert of(run, "systems/mfu") is None, "0 for a model that it does not know"
+    assert of(made({"perf/mfu/actor": 0.03}), "systems/mfu") == "perf/mfu/actor"
+    late = made({"fully_async/processing_time/avg": 8.0, "fully_async/processing_time/max": 40.0})
+    assert of(late, "systems/request-time/max") == "fully_async/processing_time/max"
+
+
+def test_a_line_of_timings_alone_is_verls() -> None:
+    table = Table("run", "test")
+    table.add({"step": 1, "timing_s/gen": 31.27, "timing_s/step": 43.64})
+    run = interpret(table)
+    assert (run.framework, run.series["systems/rollout-time"].values.tolist()) == ("verl", [31.27])
+
+
+def test_memory_of_the_sampling_engine() -> None:
+    key = "actor_rollout_ref.rollout.gpu_memory_utilization"
+    assert made({}, {key: 0.4}).knobs["engine-memory"].current == 0.4
+    assert made({}).knobs["engine-memory"].is_default

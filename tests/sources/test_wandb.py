@@ -27,8 +27,10 @@ from tests.sources.writers import (
     wandb_config,
     wandb_history,
     wandb_log,
+    wandb_stats,
 )
 from vario.errors import Malformed, NothingReadable, VarioError
+from vario.sources import interpret
 from vario.sources.readers import wandb_offline
 from vario.sources.readers.wandb_offline import BLOCK, OfflineRun
 
@@ -337,6 +339,36 @@ def test_a_long_text_among_numbers_takes_no_room_for_all() -> None:
     tracemalloc.stop()
     assert peak < 50e6  # 2 GB where each item has the room of the longest
     assert len(points_of(table)["a"]) == 2000
+
+
+def test_samples_of_the_devices_are_reduced_over_a_row() -> None:
+    """Two devices: their mean power and use, the fuller one's memory; other gauges are none of a training's."""
+    records = [
+        wandb_stats({f"gpu.{i}.{k}": v for i in (0, 1) for k, v in (("memoryAllocated", f"{60 + i}.0"), ("powerWatts", "300"))}),
+        wandb_stats({"gpu.0.memoryAllocated": "97.5", "gpu.0.powerWatts": "650.0", "gpu.0.gpu": "80", "cpu": "12.0", "gpu.0.temp": "60"}),
+        wandb_history({"eval/reward": "0.5", "_step": "1"}),
+        wandb_history({"reward": "0.1", "_step": "1"}),
+        wandb_history({"reward": "0.2", "_step": "2"}),
+        wandb_stats({"gpu.0.gpu": '"broken"', "gpu.0.powerWatts": "280"}),
+        wandb_history({"reward": "0.3", "_step": "3"}),
+        wandb_stats({"gpu.0.powerWatts": "310"}),
+    ]
+    table = parsed(wandb_log(records)).table
+    assert points_of(table) == {
+        "eval/reward": [(1, 0.5)],
+        "reward": [(1, 0.1), (2, 0.2), (3, 0.3)],
+        "system/gpu/memoryAllocated/min": [(1, 61.0)],
+        "system/gpu/memoryAllocated/max": [(1, 97.5)],
+        "system/gpu/powerWatts/min": [(1, 300.0), (3, 280.0)],
+        "system/gpu/powerWatts/max": [(1, 650.0), (3, 280.0)],
+        "system/gpu/gpu/mean": [(1, 80.0)],
+    }
+    run = interpret(table)
+    assert run.unmapped == ()
+    assert run.series["systems/memory-share"].values.tolist() == [0.975]
+    assert run.series["systems/memory-share/low"].values.tolist() == [0.61]
+    assert run.series["systems/device-use"].values.tolist() == [0.8]
+    assert run.series["systems/power/max"].values.tolist() == [650.0, 280.0]
 
 
 def test_settings_told_by_a_path_of_keys() -> None:

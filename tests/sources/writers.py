@@ -106,6 +106,12 @@ def wandb_config(settings: Mapping[str | tuple[str, ...], str]) -> bytes:
     return field_bytes(5, b"".join(field_bytes(1, wandb_item(k, v)) for k, v in settings.items()))
 
 
+def wandb_stats(gauges: Mapping[str, str]) -> bytes:
+    """A record with one sample of the hardware; W&B takes one every few seconds."""
+    items = b"".join(field_bytes(3, field_bytes(1, k.encode()) + field_bytes(16, v.encode())) for k, v in gauges.items())
+    return field_bytes(7, field_bytes(2, field_bytes(1, 1_700_000_000)) + items)
+
+
 def wandb_log(records: Iterable[bytes]) -> bytes:
     """The records framed: chunks that stay within their block of 32 KiB, each with its sum."""
     out = bytearray(b":W&B\x0f\xd7\x01")

@@ -44,10 +44,13 @@ _ALL = (
     Knob("max-grad-norm", "Gradient norm at which gradients are clipped."),
     Knob("value-coef", "Weight of the value loss."),
     Knob("value-clip", "Clip range of value predictions."),
+    Knob("critic-warmup", "Updates of the critic before the first one of the policy."),
+    Knob("critic-learning-rate", "Peak learning rate of the critic."),
     Knob("loss-type", "How token losses are aggregated."),
     Knob("preference-beta", "Temperature of the preference loss: higher holds the policy closer."),
     Knob("sft-weight", "Weight of a likelihood term on chosen answers."),
     Knob("save-steps", "How often a checkpoint is written."),
+    Knob("engine-memory", "Share of device memory that the sampling engine holds."),
 )
 
 KNOBS: dict[str, Knob] = {knob.name: knob for knob in _ALL}

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from vario.errors import NotReadable
 from vario.instruments.reading import Look, Reading
+from vario.instruments.reward import scatter
+from vario.run import Floats
+from vario.stats.spread import median
 
 PER_TOKEN = "nats/token"
 STILL = {"nats/token": 5e-3, "nats/sequence": 0.25}
@@ -48,3 +51,22 @@ class Kl:
         """Whether it still climbs in the last half, beyond noise and by a fifth of its level."""
         late = self.reference.late
         return late is not None and late.rises() and late.change > 0.2 * abs(self.reference.level) and not self.still
+
+    def unrest(self) -> tuple[float, float] | None:
+        """Scatter from point to point over the level: in the first third, and in the last half; None where too short.
+
+        Neither a climb nor single spikes count.
+        """
+        values = self.reference.values
+        first, last = values[: values.size // 3], values[values.size // 2 :]
+        if first.size < SCATTER_LEAST:
+            return None
+        return _relative_scatter(first), _relative_scatter(last)
+
+
+SCATTER_LEAST = 20
+
+
+def _relative_scatter(values: Floats) -> float:
+    level = abs(median(values))
+    return scatter(values) / level if level > 1e-12 else 0.0

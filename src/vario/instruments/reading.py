@@ -6,7 +6,7 @@ it stood at one step; a `Reading` is one metric in one look. Everything is compu
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -311,10 +311,15 @@ def worked_out(name: str, series: Series, step: int) -> Reading:
 
 @dataclass(frozen=True)
 class Look:
-    """The run as it stood at `step`."""
+    """The run as it stood at `step`.
+
+    `said` are the metrics that stand in a finding's evidence by then, `asked` those that were looked for.
+    """
 
     history: History
     step: int
+    said: set[str] = field(default_factory=set, compare=False)
+    asked: set[str] = field(default_factory=set, compare=False)
 
     @cached_property
     def _instruments(self) -> dict[type, object]:
@@ -335,6 +340,7 @@ class Look:
 
     def find(self, name: str, *, least: int = 1) -> Reading | None:
         """The reading of a metric; None when it has fewer than `least` finite points by now."""
+        self.asked.add(name)
         if name not in self._readings:
             kept = self.history.kept(name)
             self._readings[name] = Reading(kept, self.step) if kept is not None else None

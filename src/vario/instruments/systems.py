@@ -1,19 +1,339 @@
-"""Systems: step time."""
+"""Systems: step time and its phases, what generation takes of it, requests, memory, pace, and work beside the training."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
-from vario.instruments.reading import Look, Reading
+import numpy as np
+from numpy.typing import NDArray
+
+from vario.errors import NotReadable
+from vario.instruments.reading import Look, Reading, worked_out
+from vario.run import Floats, Ints, Series
+from vario.stats.spread import robust_sd, running_median
+
+PHASES = {
+    "systems/rollout-time": "generation",
+    "systems/wait-time": "waiting for samples",
+    "systems/train-time": "the update",
+    "systems/logprob-time": "recomputing log-probabilities",
+    "systems/reward-time": "scoring",
+    "systems/sync-time": "handing over weights",
+}
+"""Phases of every step, in words. Saving and evaluating come now and then: `OCCASIONAL`."""
 
 
 @dataclass(frozen=True)
 class StepTime:
-    """Wall time of a step."""
+    """Wall time of a step, and of those of its phases that are logged."""
 
     seconds: Reading
+    phases: Mapping[str, Reading]
 
     @classmethod
     def read(cls, look: Look) -> StepTime:
         """Needs systems/step-time."""
-        return cls(look.need("systems/step-time", least=10))
+        seconds = look.need("systems/step-time", least=10)
+        found = {name: look.find(name, least=10) for name in PHASES}
+        return cls(seconds, {name: phase for name, phase in found.items() if phase is not None})
+
+    def grown(self, before: int, after: int) -> tuple[str, float, float] | None:
+        """The phase that took most of an increase between two steps: its name, seconds before and after.
+
+        None where no logged phase took as much as half of it.
+        """
+        whole = self.seconds.level_at(after) - self.seconds.level_at(before)
+        each = [(p.level_at(after) - p.level_at(before), name) for name, p in self.phases.items()]
+        most, name = max(each, default=(0.0, ""))
+        if most < 0.5 * whole or most <= 0.0:
+            return None
+        return name, self.phases[name].level_at(before), self.phases[name].level_at(after)
+
+
+def _part_of(part: Reading, whole: Reading, look: Look) -> Reading | None:
+    """One time as a share of another, at the steps that have both; None where they have none in common."""
+    steps, i, j = np.intersect1d(part.steps, whole.steps, assume_unique=True, return_indices=True)
+    usable = whole.values[j] > 0.0
+    if not usable.any():
+        return None
+    shares = part.values[i][usable] / whole.values[j][usable]
+    return worked_out(part.name, Series(part.key, steps[usable], shares), look.step)
+
+
+@dataclass(frozen=True)
+class Generation:
+    """What generation takes of the step: the wait for samples where that is logged, the phase itself elsewhere.
+
+    `share` is worked out of `seconds` and `step`; `in_use` is the share of the step in which devices computed. Where samples are made beside the training only the wait for
+    them costs anything, so the wait counts first.
+    """
+
+    share: Reading
+    seconds: Reading
+    step: Reading
+    in_use: Reading | None
+
+    @property
+    def waits(self) -> bool:
+        """Whether it is the wait of an asynchronous trainer."""
+        return self.seconds.name == "systems/wait-time"
+
+    @classmethod
+    def read(cls, look: Look) -> Generation:
+        """Needs systems/step-time, and systems/wait-time or systems/rollout-time."""
+        step = look.need("systems/step-time")
+        seconds = look.need("systems/wait-time", "systems/rollout-time")
+        share = _part_of(seconds, step, look)
+        if share is None:
+            raise NotReadable(seconds.name, reason="never logged at the same step as the step time")
+        if share.level > 1.05:
+            raise NotReadable(
+                "systems/wait-time", reason="generation runs beside the step, and the wait for it is not logged"
+            )
+        return cls(share, seconds, step, look.find("systems/device-use"))
+
+
+@dataclass(frozen=True)
+class Requests:
+    """The slowest rollout against the mean one: by their times where those are logged, else by their lengths.
+
+    `ratio` is slowest over mean. `share` is what generation takes of the step, None if unknown.
+    """
+
+    ratio: Reading
+    slowest: Reading
+    mean: Reading
+    share: float | None
+    cap: float | None
+
+    @property
+    def timed(self) -> bool:
+        """Whether requests were timed; lengths stand in for times else."""
+        return self.slowest.name.startswith("systems/")
+
+    @property
+    def idle(self) -> float:
+        """Share of the engine's places that stand empty while the slowest is awaited, had all begun together."""
+        return max(0.0, 1.0 - 1.0 / self.ratio.level) if self.ratio.level > 0.0 else 0.0
+
+    @classmethod
+    def read(cls, look: Look) -> Requests:
+        """Needs the mean and the largest of systems/request-time or of length."""
+        slowest = look.need("systems/request-time/max", "length/max", least=10)
+        mean = look.need(slowest.name.replace("/max", "/mean"), least=10)
+        ratio = _part_of(slowest, mean, look)
+        if ratio is None:
+            raise NotReadable(mean.name, reason="never logged at the same step as the largest")
+        generation = look.instrument(Generation)
+        share = generation.share.level if isinstance(generation, Generation) else None
+        return cls(ratio, slowest, mean, share, look.history.run.declared.max_length)
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Device memory at the peak of the step: as a share of the device where that is logged, in GiB elsewhere."""
+
+    peak: Reading
+
+    @property
+    def is_share(self) -> bool:
+        """Whether the capacity is known: the peak is a share of it."""
+        return self.peak.name == "systems/memory-share"
+
+    def words(self, value: float) -> str:
+        """A level in its unit."""
+        return f"{100.0 * value:.3g} %" if self.is_share else f"{value:.3g} GiB"
+
+    @classmethod
+    def read(cls, look: Look) -> Memory:
+        """Needs systems/memory-share or systems/memory."""
+        return cls(look.need("systems/memory-share", "systems/memory", least=10))
+
+
+@dataclass(frozen=True)
+class Headroom:
+    """How full the device is at the peak of the step, and at its emptiest moment, where that is logged."""
+
+    peak: Reading
+    low: Reading | None
+
+    @property
+    def elsewhere(self) -> float:
+        """How much emptier it is at another moment of the step, as a share of the device; 0 where that is unknown."""
+        return max(0.0, self.peak.level - self.low.level) if self.low is not None else 0.0
+
+    @classmethod
+    def read(cls, look: Look) -> Headroom:
+        """Needs systems/memory-share."""
+        return cls(look.need("systems/memory-share", least=10), look.find("systems/memory-share/low", least=10))
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Seconds from the row before to each of these steps, shape (n,); `name` is the metric that says so."""
+
+    name: str
+    steps: Ints
+    seconds: Floats
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How fast rows came: by the clock and by step times (`stretches`), and by tokens a second (`throughput`)."""
+
+    stretches: tuple[Stretch, ...]
+    throughput: Reading | None
+    length: Reading | None
+    resumed: tuple[int, ...]
+    rows: int
+    timed: Mapping[str, Reading]
+
+    @classmethod
+    def read(cls, look: Look) -> Pace:
+        """Needs systems/step-time, systems/wall-clock or systems/throughput."""
+        look.need("systems/step-time", "systems/wall-clock", "systems/throughput", least=20)
+        found = []
+        clock = look.find("systems/wall-clock", least=20)
+        if clock is not None:
+            found.append(Stretch(clock.name, clock.steps[1:], np.diff(clock.values)))
+        step = look.find("systems/step-time", least=20)
+        if step is not None:
+            found.append(Stretch(step.name, step.steps, step.values))
+        return cls(
+            tuple(found),
+            look.find("systems/throughput", least=20),
+            look.find("length/mean", least=20),
+            tuple(e.step for e in look.history.run.events if e.kind == "resume" and e.step <= look.step),
+            look.rows,
+            _timed(look),
+        )
+
+    def accounted(self, step: int) -> float:
+        """Seconds that a logged save or evaluation took at this step."""
+        total = 0.0
+        for reading in self.timed.values():
+            at = int(np.searchsorted(reading.steps, step))
+            if at < reading.points and int(reading.steps[at]) == step:
+                total += float(reading.values[at])
+        return total
+
+
+OCCASIONAL = {"systems/checkpoint-time": "checkpoint", "systems/eval-time": "evaluation"}
+"""Work that comes every so many steps, by the metric that times it."""
+RECENT_ROWS = 2000
+"""So many rows are searched for periods: enough for every save interval, and the cost of a look stays bounded."""
+NEIGHBOURS = 9
+"""Rows around a step that say what is usual there: an odd number, more than twice what saves of every fourth row fill."""
+SPIKE_SHARE = 0.2
+"""A step that takes a fifth longer than its neighbours costs something (post-training-toolkit's stragglers: the same fifth)."""
+SPIKE_SDS = 5.0
+
+
+def _timed(look: Look) -> dict[str, Reading]:
+    return {name: reading for name in OCCASIONAL if (reading := look.find(name)) is not None}
+
+
+@dataclass(frozen=True)
+class Occasion:
+    """Work that comes every so many steps, and when it came. `timed`: how long it took is logged."""
+
+    name: str
+    steps: Ints
+    timed: bool
+
+
+@dataclass(frozen=True)
+class Surplus:
+    """By what share values stand above their neighbours, shape (n,); `usual` is what the neighbours say."""
+
+    name: str
+    steps: Ints
+    share: Floats
+    usual: Floats
+
+    @cached_property
+    def spikes(self) -> NDArray[np.bool_]:
+        """Which stand out: by a fifth, and beyond the noise of the others."""
+        return np.asarray(self.share > max(SPIKE_SHARE, SPIKE_SDS * robust_sd(self.share)))
+
+    def at(self, steps: Ints) -> Floats:
+        """The surplus at these steps, as far as they are there."""
+        return self.share[np.isin(self.steps, steps)]
+
+
+def _surplus(reading: Reading, logged: Mapping[str, Reading]) -> Surplus:
+    """What a metric does above its neighbours, the logged saves and evaluations taken off.
+
+    Taken off is what explains the surplus and no more: some trainers count a save in the step, others do not.
+    """
+    steps, values = reading.steps[-RECENT_ROWS:], reading.values[-RECENT_ROWS:]
+    usual = running_median(values, NEIGHBOURS)
+    spent = np.zeros(values.size)
+    for part in logged.values():
+        _, i, j = np.intersect1d(steps, part.steps, assume_unique=True, return_indices=True)
+        spent[i] += part.values[j]
+    left = values - np.minimum(spent, np.maximum(values - usual, 0.0))
+    return Surplus(reading.name, steps, np.asarray(left / np.maximum(np.abs(usual), 1e-12) - 1.0), usual)
+
+
+@dataclass(frozen=True)
+class Background:
+    """Work that comes every so many steps, and what step time and memory do there.
+
+    Attributes:
+        slower: step time above its neighbours, logged saves and evaluations taken off. fuller: memory likewise.
+        longer: the longest completions (or the mean ones) above their neighbours.
+        occasions: the saves and evaluations that the run tells of.
+        generating: steps at which completions were made; fewer than the rows where a batch is used several times.
+        reuse: updates made from one batch, None if unknown.
+    """
+
+    slower: Surplus | None
+    fuller: Surplus | None
+    longer: Surplus | None
+    occasions: tuple[Occasion, ...]
+    generating: Ints
+    reuse: float | None
+
+    @classmethod
+    def read(cls, look: Look) -> Background:
+        """Needs systems/step-time, systems/memory-share or systems/memory."""
+        look.need("systems/step-time", "systems/memory-share", "systems/memory", least=30)
+        timed = _timed(look)
+        seconds = look.find("systems/step-time", least=30)
+        memory = look.find("systems/memory-share", least=30) or look.find("systems/memory", least=30)
+        length = look.find("length/max", least=30) or look.find("length/mean", least=30)
+        made = [r.steps for name in ("systems/tokens", "length/mean") if (r := look.find(name, least=2)) is not None]
+        return cls(
+            _surplus(seconds, timed) if seconds is not None else None,
+            _surplus(memory, {}) if memory is not None else None,
+            _surplus(length, {}) if length is not None else None,
+            tuple(_occasions(look, timed)),
+            min(made, key=len, default=np.empty(0, dtype=np.int64)),
+            look.history.run.declared.updates_per_rollout,
+        )
+
+
+def _occasions(look: Look, timed: Mapping[str, Reading]) -> Iterator[Occasion]:
+    """The saves and evaluations that the run tells of: timed ones, files, evaluated steps, the save period as set."""
+    run = look.history.run
+    for metric, name in OCCASIONAL.items():
+        reading = timed.get(metric)
+        if reading is not None:
+            # some trainers write the phase at every step, as next to nothing where it did not run
+            ran = reading.values > 0.1 * float(reading.values.max())
+            yield Occasion(name, reading.steps[ran], timed=True)
+    if "systems/checkpoint-time" not in timed:
+        saved = sorted({c.step for c in run.checkpoints if c.step <= look.step})
+        period = run.knobs.get("save-steps")
+        if not saved and period is not None and not period.is_default and isinstance(period.current, int | float):
+            saved = list(range(int(period.current), look.step + 1, int(period.current))) if period.current >= 1 else []
+        if saved:
+            yield Occasion("checkpoint", np.array(saved, dtype=np.int64), timed=False)
+    if "systems/eval-time" not in timed:
+        held_out = [s.steps for name, s in run.series.items() if name.startswith("eval/") and len(s)]
+        if held_out:
+            steps = np.unique(np.concatenate(held_out))
+            yield Occasion("evaluation", steps[steps <= look.step], timed=False)

@@ -46,15 +46,26 @@ class EngineGap:
 
 @dataclass(frozen=True)
 class BehaviourWeight:
-    """Weight trainer/sampler as it is applied (after caps and masks)."""
+    """Weight trainer/sampler as it is applied (after caps and masks).
 
-    mean: Reading
+    `capped` is the share of weights that were capped or rejected, `effective` the share of the batch that still counts.
+    """
+
+    mean: Reading | None
     smallest: Reading | None
+    capped: Reading | None
+    effective: Reading | None
 
     @classmethod
     def read(cls, look: Look) -> BehaviourWeight:
-        """Needs the mean weight."""
-        return cls(look.need("behaviour-weight/mean", least=5), look.find("behaviour-weight/min"))
+        """Needs the mean weight, or the share of weights that were capped."""
+        look.need("behaviour-weight/mean", "behaviour-weight/capped-share", least=5)
+        return cls(
+            look.find("behaviour-weight/mean", least=5),
+            look.find("behaviour-weight/min"),
+            look.find("behaviour-weight/capped-share", least=5),
+            look.find("behaviour-weight/effective-share", least=5),
+        )
 
 
 @dataclass(frozen=True)

@@ -125,7 +125,7 @@ class Rule:
         lasting: what happened once stays true (a spike, a NaN): never `until`.
         explains: names of rules that this one folds beneath itself as symptoms.
         pedantic: not for the default audience.
-        algorithms: the only algorithms it is asked for; empty for all.
+        last: asked after the others, so that it knows what they have said (`Look.said`).
     """
 
     code: str
@@ -138,6 +138,7 @@ class Rule:
     holds: int = 2
     lasting: bool = False
     pedantic: bool = False
+    last: bool = False
     instruments: tuple[tuple[type, bool], ...] = field(default=())
 
     @property
@@ -181,7 +182,7 @@ class Rule:
                         reasons.append(found.reason)
                     found = None
                 arguments.append(found)
-            if missing:
+            if missing or reasons:
                 return Unknown(tuple(dict.fromkeys(missing)), "; ".join(dict.fromkeys(reasons)))
             signs = tuple(self.function(*arguments))
         except NotReadable as error:
@@ -202,6 +203,7 @@ def rule(
     holds: int = 2,
     lasting: bool = False,
     pedantic: bool = False,
+    last: bool = False,
 ) -> Callable[[Callable[..., Iterator[Sign]]], Rule]:
     """Make a rule of a function whose parameters are instruments; `X | None` marks an optional one."""
 
@@ -214,7 +216,7 @@ def rule(
                 wanted.append((next(a for a in typing.get_args(hint) if a is not type(None)), True))
             else:
                 wanted.append((hint, False))
-        return Rule(code, name, severity, function, turns, causes, explains, holds, lasting, pedantic, tuple(wanted))
+        return Rule(code, name, severity, function, turns, causes, explains, holds, lasting, pedantic, last, tuple(wanted))
 
     return made
 

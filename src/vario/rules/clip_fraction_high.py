@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from vario.instruments import Clipping, Reward
-from vario.rules.base import Doubt, Evidence, Severity, Sign, lower, number, percent, rule
+from vario.rules.base import Doubt, Evidence, Severity, Sign, lower, number, percent, raise_, rule
 
 HIGH = 0.1
 """A tenth of all tokens: recipes hold 0.001 to 0.05."""
@@ -21,9 +21,10 @@ HIGH_IN_REUSE = 0.02
     holds=3,
     causes=("too many updates per rollout", "learning rate too high"),
     turns=(
+        lower("learning-rate", "smaller steps"),
+        raise_("clip-high", "with care: a wider bound clips less and lets the policy move further", 1.25),
         lower("epochs", "fewer updates per rollout"),
         lower("minibatches", "fewer updates per rollout"),
-        lower("learning-rate", "smaller steps"),
     ),
 )
 def clip_fraction_high(clipping: Clipping, reward: Reward | None) -> Iterator[Sign]:
@@ -40,7 +41,7 @@ def clip_fraction_high(clipping: Clipping, reward: Reward | None) -> Iterator[Si
     Looks like it but is not:
         A high first step; balanced clipping of a few percent in a run that learns.
     What to change:
-        Fewer updates per rollout first, then the learning rate.
+        A smaller learning rate, or (with care) a wider bound; then fewer updates per rollout.
     How sure:
         High above a tenth; medium below.
     References:

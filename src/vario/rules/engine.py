@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from vario.instruments import History, Look
@@ -15,6 +15,14 @@ CADENCE_SHARE = 0.03
 CONFIDENCE = ("low", "medium", "high")
 SURE_ROWS = 60
 """Fewer logged rows than this lower every confidence by one word."""
+LEAVE_LOOKS = 2
+"""A finding has passed when it has not held at so many looks in a row: one look without it is noise."""
+COOL_LOOKS = 3
+"""A finding that comes back within so many looks after it passed is the same finding, not a new alarm."""
+NEAREST = 3
+"""Patterns that are told beside a change that none of them explains."""
+NEAREST_ASKS = 12
+"""A rule that goes through more metrics than this is about the record, and is no pattern of these."""
 FOLD_SHARE = 0.25
 FOLD_ROWS = 20
 """A symptom may seem to begin this much before its cause: both onsets are estimates."""
@@ -35,6 +43,7 @@ class Incident:
     fires: Fires
     rows: int
     symptoms: list[Incident] = field(default_factory=list)
+    near: tuple[str, ...] = ()
 
     @property
     def severity(self) -> Severity:
@@ -65,7 +74,7 @@ class Incident:
     @property
     def excluded(self) -> tuple[str, ...]:
         """Look-alikes that were ruled out, and why a detail is only that."""
-        return tuple(s.text for s in self.fires.signs if isinstance(s, Excluded | Aside))
+        return (*(s.text for s in self.fires.signs if isinstance(s, Excluded | Aside)), *self.near)
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -80,16 +89,18 @@ class Judgement:
     look: Look
     incidents: tuple[Incident, ...]
     outcomes: dict[str, Outcome]
+    rules: tuple[Rule, ...] = RULES
+    suppressed: tuple[Incident, ...] = ()
 
     @property
     def unknown(self) -> list[tuple[Rule, Unknown]]:
         """Rules that could not be asked."""
-        return [(r, o) for r in RULES if isinstance(o := self.outcomes.get(r.name), Unknown)]
+        return [(r, o) for r in self.rules if isinstance(o := self.outcomes.get(r.name), Unknown)]
 
     @property
     def broken(self) -> list[tuple[Rule, Broken]]:
         """Rules that raised."""
-        return [(r, o) for r in RULES if isinstance(o := self.outcomes.get(r.name), Broken)]
+        return [(r, o) for r in self.rules if isinstance(o := self.outcomes.get(r.name), Broken)]
 
 
 def looks(rows: int) -> list[int]:
@@ -109,13 +120,59 @@ def _since(fires: Fires) -> int | None:
     return min(steps) if steps else None
 
 
-def judge(run: Run, *, replay: bool = True, rules: Sequence[Rule] = RULES) -> Judgement | None:
+class _Watch:
+    """One rule from look to look: how long it has held, and the incident that is open or has passed."""
+
+    def __init__(self, rule: Rule) -> None:
+        self.rule = rule
+        self.held = self.quiet = self.gap = 0
+        self.first_quiet = 0
+        self.open: Incident | None = None
+        self.passed: Incident | None = None
+
+    def see(self, outcome: Outcome, look: Look, rows: int, *, replay: bool) -> None:
+        if isinstance(outcome, Fires):
+            self.held += 1
+            if self.quiet:
+                self.gap, self.quiet = self.quiet, 0
+            self._fires(outcome, look, rows, replay=replay)
+            return
+        self.held = 0
+        self.quiet += 1
+        if self.quiet == 1:
+            self.first_quiet = look.step
+        if self.open is not None and not self.rule.lasting and self.quiet >= LEAVE_LOOKS:
+            self.open.until = self.first_quiet
+            self.passed, self.open = self.open, None
+
+    def _fires(self, fires: Fires, look: Look, rows: int, *, replay: bool) -> None:
+        since = _since(fires)
+        if self.open is not None:
+            self.open.fires, self.open.rows = fires, rows
+            if not self.rule.lasting and since is not None:
+                self.open.since = since
+        elif self.held >= self.rule.holds or not replay:
+            if self.passed is not None and self.gap <= LEAVE_LOOKS + COOL_LOOKS:
+                self.open, self.passed = self.passed, None
+                self.open.until, self.open.fires, self.open.rows = None, fires, rows
+            else:
+                self.open = Incident(self.rule, since, look.step if replay else None, None, fires, rows)
+
+
+def judge(
+    run: Run,
+    *,
+    replay: bool = True,
+    rules: Sequence[Rule] = RULES,
+    suppressed: Collection[str] = (),
+) -> Judgement | None:
     """Judge a run at its last step, replaying the cadence of a live monitor on the way.
 
     Args:
         run: what was read.
         replay: False looks once, at the end: no hold time, no `detected_at`.
         rules: which rules to ask.
+        suppressed: names of findings that are kept apart: they explain nothing and are no alarm.
 
     Returns None for a run without a logged row.
     """
@@ -123,9 +180,7 @@ def judge(run: Run, *, replay: bool = True, rules: Sequence[Rule] = RULES) -> Ju
     if not rows:
         return None
     history = History(run)
-    held = {r.name: 0 for r in rules}
-    current: dict[str, Incident] = {}
-    passed: dict[str, Incident] = {}
+    watches = [_Watch(r) for r in sorted(rules, key=lambda r: r.last)]
     outcomes: dict[str, Outcome] = {}
     look = Look(history, int(run.logged_steps[-1]))
     for count in looks(rows) if replay else [rows]:
@@ -133,28 +188,41 @@ def judge(run: Run, *, replay: bool = True, rules: Sequence[Rule] = RULES) -> Ju
         if count == rows:
             step = max([step, *(int(s.steps[-1]) for n, s in run.series.items() if n.startswith("eval/") and len(s))])
         look = Look(history, step)
-        for rule in rules:
-            outcome = outcomes[rule.name] = rule.judge(look)
-            if isinstance(outcome, Fires):
-                held[rule.name] += 1
-                if rule.name in current:
-                    known = current[rule.name]
-                    known.fires, known.rows = outcome, count
-                    since = _since(outcome)
-                    if not rule.lasting and since is not None:
-                        known.since = since
-                elif held[rule.name] >= rule.holds or not replay:
-                    current[rule.name] = Incident(rule, _since(outcome), step if replay else None, None, outcome, count)
-            else:
-                held[rule.name] = 0
-                if rule.name in current and not rule.lasting:
-                    gone = current.pop(rule.name)
-                    gone.until = step
-                    passed[rule.name] = gone
-    kept = list(current.values()) + [
-        i for n, i in passed.items() if n not in current and i.rule.severity > Severity.INFO
+        for watch in watches:
+            if watch.rule.last and not look.said:
+                look.said.update(m for w in watches if w.open is not None and not w.rule.last for m in w.open.metrics)
+            outcome = outcomes[watch.rule.name] = watch.rule.judge(look)
+            watch.see(outcome, look, count, replay=replay)
+    kept = [w.open for w in watches if w.open is not None] + [
+        w.passed for w in watches if w.passed is not None and w.open is None and w.rule.severity > Severity.INFO
     ]
-    return Judgement(look, fold(kept, run, look.step), outcomes)
+    for incident in kept:
+        if incident.rule.last and incident.until is None:
+            incident.near = _nearest(history, look.step, incident, rules)
+    quiet = tuple(i for i in kept if i.rule.name in suppressed)
+    loud = [i for i in kept if i.rule.name not in suppressed]
+    return Judgement(look, fold(loud, run, look.step), outcomes, tuple(rules), quiet)
+
+
+def _nearest(history: History, step: int, incident: Incident, rules: Sequence[Rule]) -> tuple[str, ...]:
+    """The patterns that look at what moved, and what each of them did not find."""
+    moved = set(incident.metrics)
+    near: list[tuple[int, str]] = []
+    for rule in rules:
+        if rule.last:
+            continue
+        look = Look(history, step)
+        outcome = rule.judge(look)
+        shared = moved & look.asked
+        if not shared or len(look.asked) > NEAREST_ASKS:
+            continue
+        if isinstance(outcome, Unknown):
+            near.append((len(shared), f"{rule.name} could not be asked: {outcome.reason}"))
+            continue
+        still = [n for n in sorted(look.asked - moved) if (r := look.find(n)) is not None and r.flat()]
+        because = f"{', '.join(still[:2])} did not move" if still else "what moved did not meet its condition"
+        near.append((len(shared) + bool(still), f"not {rule.name}: {because}"))
+    return tuple(text for _, text in sorted(near, key=lambda n: -n[0])[:NEAREST])
 
 
 def fold(incidents: list[Incident], run: Run, now: int) -> tuple[Incident, ...]:

@@ -20,9 +20,9 @@ SOLVED = 0.88
     holds=3,
     causes=("learning rate too high", "upper clip bound too tight", "no exploration left in the sampling"),
     turns=(
+        raise_("entropy-bonus", "pays for choice"),
         lower("learning-rate", "slows the sharpening", 0.3),
         raise_("clip-high", "lets rare good tokens grow", 1.4),
-        raise_("entropy-bonus", "pays for choice"),
         raise_("temperature", "samples more widely", 1.2),
     ),
 )
@@ -39,7 +39,7 @@ def entropy_collapsing(entropy: Entropy, reward: Reward | None) -> Iterator[Sign
         A solved task (reward at its ceiling, groups tied: certainty is right), a reward still rising,
         sampling at low temperature, entropy that was never computed (exactly zero from step 1).
     What to change:
-        Lower the learning rate; raise the upper clip bound; an entropy bonus last.
+        A small entropy bonus; a lower learning rate; a higher upper clip bound.
     How sure:
         High when the ceiling is known; medium without.
     References:

@@ -14,8 +14,8 @@ from vario.rules.base import Aside, Evidence, Severity, Sign, percent, raise_, r
     Severity.INFO,
     holds=3,
     turns=(
-        raise_("group-size", "more tries per prompt: more groups with spread"),
         set_("dynamic-filter", True, "resample tied groups"),
+        raise_("group-size", "more tries per prompt: more groups with spread"),
     ),
 )
 def few_groups_carry_signal(signal: Signal, reward: Reward) -> Iterator[Sign]:
@@ -31,7 +31,7 @@ def few_groups_carry_signal(signal: Signal, reward: Reward) -> Iterator[Sign]:
         The solved tail of a good run, and small groups: at success rate p and group size G a share
         p^G + (1-p)^G is tied by chance alone.
     What to change:
-        Larger groups, prompts of middle difficulty, dynamic sampling.
+        Dynamic sampling, larger groups, prompts of middle difficulty.
     How sure:
         High for the share; what it costs depends on the rest.
     References:

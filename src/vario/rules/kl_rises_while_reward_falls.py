@@ -35,8 +35,8 @@ from vario.rules.base import Evidence, Severity, Sign, lower, number, raise_, ru
         "ratio-far-from-one",
     ),
     turns=(
-        lower("learning-rate", "the steps are too large"),
         raise_("kl-coef", "holds the policy nearer to where the reward was"),
+        lower("learning-rate", "the steps are too large"),
     ),
 )
 def kl_rises_while_reward_falls(kl: Kl, reward: Reward) -> Iterator[Sign]:
@@ -51,7 +51,7 @@ def kl_rises_while_reward_falls(kl: Kl, reward: Reward) -> Iterator[Sign]:
     Looks like it but is not:
         A reward function that broke (KL does not move then), harder data (KL hardly moves).
     What to change:
-        Stop, go back to the best checkpoint, lower the learning rate.
+        Stop, go back to the best checkpoint; then a larger KL coefficient, a lower learning rate.
     How sure:
         High: two independent moves in the wrong direction.
     References:

@@ -33,8 +33,8 @@ GROWTH = 30.0
         "mode-collapse",
     ),
     turns=(
-        lower("learning-rate", "the first thing to try", 0.1),
-        raise_("kl-coef", "only delays, if the learning rate is the cause"),
+        raise_("kl-coef", "holds the policy back; only delays, if the learning rate is the cause"),
+        lower("learning-rate", "each step is far too large", 0.1),
     ),
 )
 def kl_runaway(kl: Kl, reward: Reward | None) -> Iterator[Sign]:
@@ -50,7 +50,7 @@ def kl_runaway(kl: Kl, reward: Reward | None) -> Iterator[Sign]:
     Looks like it but is not:
         A steady rise that the reward pays for; the first steps, where KL starts from zero; one spike.
     What to change:
-        Restore a checkpoint from before; a tenth of the learning rate.
+        Restore a checkpoint from before; a larger KL coefficient and a tenth of the learning rate.
     How sure:
         High above 1 nat a token.
     References:

@@ -13,7 +13,11 @@ from vario.rules.base import Evidence, Severity, Sign, percent, raise_, required
     "length-diversity-collapsing",
     Severity.WARNING,
     holds=3,
-    turns=(raise_("temperature", "samples more widely", 1.2), raise_("kl-coef", "holds to the reference")),
+    turns=(
+        raise_("temperature", "samples more widely", 1.2),
+        raise_("entropy-bonus", "pays for choice"),
+        raise_("kl-coef", "holds to the reference"),
+    ),
 )
 def length_diversity_collapsing(length: Length, reward: Reward | None) -> Iterator[Sign]:
     """All completions have become the same length.
@@ -27,7 +31,7 @@ def length_diversity_collapsing(length: Length, reward: Reward | None) -> Iterat
     Looks like it but is not:
         Everything cut at the cap (truncation-high); a task whose answers have one length; a solved task.
     What to change:
-        Read samples; temperature, KL.
+        Read samples; temperature, an entropy bonus, then KL.
     How sure:
         Medium.
     References:

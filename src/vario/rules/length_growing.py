@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vario.instruments import Length, Reward
-from vario.rules.base import Aside, Evidence, Severity, Sign, lower, number, rule, set_
+from vario.rules.base import Aside, Evidence, Severity, Sign, number, rule, set_
 
 GROWTH = 1.3
 """The seeds' bound: a mean 30 % over its baseline."""
@@ -20,7 +20,7 @@ BENIGN_TRUNCATION = 0.05
     Severity.INFO,
     holds=3,
     turns=(
-        lower("length-penalty", "if length itself is paid"),
+        set_("length-penalty", None, "an explicit price on length, or less pay for it"),
         set_("overlong-filter", True, "if truncated samples enter the loss"),
     ),
 )

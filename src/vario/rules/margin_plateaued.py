@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vario.instruments import Preference
-from vario.rules.base import Evidence, Severity, Sign, number, rule
+from vario.rules.base import Evidence, Severity, Sign, number, raise_, rule
 
 
-@rule("PF101", "margin-plateaued", Severity.INFO, holds=3)
+@rule(
+    "PF101",
+    "margin-plateaued",
+    Severity.INFO,
+    holds=3,
+    turns=(raise_("learning-rate", "if it flattened early and pairs are still ranked wrong"),),
+)
 def margin_plateaued(preference: Preference) -> Iterator[Sign]:
     """The margin rose and is flat now.
 
@@ -21,7 +27,7 @@ def margin_plateaued(preference: Preference) -> Iterator[Sign]:
     Looks like it but is not:
         A slow rise under noise; the end of a learning-rate schedule.
     What to change:
-        Stop, or new pairs.
+        A larger learning rate where pairs are still ranked wrong; otherwise stop, or new pairs.
     How sure:
         High with a hundred points.
     References:

@@ -14,8 +14,8 @@ from vario.rules.base import Evidence, Severity, Sign, lower, number, rule
     Severity.WARNING,
     holds=2,
     turns=(
-        lower("epochs", "fewer passes over one batch"),
         lower("learning-rate", "smaller steps between old and new policy"),
+        lower("epochs", "fewer passes over one batch"),
     ),
 )
 def ratio_far_from_one(ratio: Ratio) -> Iterator[Sign]:
@@ -30,7 +30,7 @@ def ratio_far_from_one(ratio: Ratio) -> Iterator[Sign]:
     Looks like it but is not:
         One outlying batch; a ratio averaged over padding, which hides more than it shows.
     What to change:
-        Fewer updates per rollout, then a smaller learning rate.
+        A smaller learning rate, then fewer updates per rollout.
     How sure:
         High; with one update per rollout any deviation is a defect.
     References:

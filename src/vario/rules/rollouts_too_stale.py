@@ -5,10 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vario.instruments import Staleness
-from vario.rules.base import Evidence, Severity, Sign, lower, number, rule
+from vario.rules.base import Evidence, Severity, Sign, number, rule, set_
 
 
-@rule("OP103", "rollouts-too-stale", Severity.WARNING, holds=3, turns=(lower("staleness-bound", "fresher samples"),))
+@rule(
+    "OP103",
+    "rollouts-too-stale",
+    Severity.WARNING,
+    holds=3,
+    turns=(
+        set_("staleness-bound", 0, "samples in step with training: shows whether staleness is the cause"),
+        set_("recompute-logprob", False, "in step, the sampler's log-probabilities are the old ones"),
+        set_("decoupled-loss", None, "off: in step, the plain loss does"),
+    ),
+)
 def rollouts_too_stale(staleness: Staleness) -> Iterator[Sign]:
     """The samples are several policy versions old and getting older.
 
@@ -21,7 +31,7 @@ def rollouts_too_stale(staleness: Staleness) -> Iterator[Sign]:
     Looks like it but is not:
         A constant small lag of an asynchronous trainer, corrected by weights.
     What to change:
-        A lower bound on staleness; more rollout capacity.
+        Sample synchronously to see whether it is the cause; then a lower bound on staleness, or more rollout capacity.
     How sure:
         Medium.
     References:

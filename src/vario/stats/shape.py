@@ -43,6 +43,7 @@ class Shape:
         knot: index of the point where the tail begins, None where there is none.
         start, middle, end: fitted values at both ends and half-way; top, bottom: fitted extremes.
         noise_sd: noise of one point around the shape. chi2: gain over the constant.
+        step: whether the best fit is one level, and another from the knot on.
     """
 
     word: str
@@ -55,6 +56,7 @@ class Shape:
     noise_sd: float
     chi2: float
     tail_slope: float
+    step: bool = False
 
     @property
     def moved(self) -> bool:
@@ -224,4 +226,4 @@ def shape_of(values: Floats) -> Shape | None:
         if word in ("peaked", "plateau") and head_span < math.sqrt(variance) * 2.0:
             word = "declining" if word == "peaked" else "flat"
     middle = float(np.interp((k - 1) / 2.0, np.arange(k), fitted))
-    return Shape(word, knot_point, start, middle, end, top, bottom, point_sd, gain, tail_slope)
+    return Shape(word, knot_point, start, middle, end, top, bottom, point_sd, gain, tail_slope, kind == "step")

@@ -115,7 +115,9 @@ def two_scale(values: Floats) -> Trend | None:
 
 
 def between_halves(values: Floats) -> float:
-    """t of the last half's mean against the first half's, each with its own noise and memory; 0 below 24 points.
+    """Standard errors by which the last half's mean lies above the first half's; 0 below 24 points.
+
+    Each half has its own noise and memory.
 
     For noise that is uneven along the run, where a fit of one noise level to all of it sees nothing.
     """

@@ -27,6 +27,7 @@ def notes_of(look: Look) -> Iterator[Note]:
     yield from _gradient(look)
     yield from _between_prompts(look)
     yield from _preference(look)
+    yield from _systems(look)
 
 
 def _learns(look: Look) -> bool:
@@ -162,4 +163,32 @@ def _preference(look: Look) -> Iterator[Note]:
         yield Note(
             "preference-both-fall-margin-rises",
             "chosen and rejected rewards both fall, the chosen one slowly, and the margin rises: usual for this loss",
+        )
+
+
+LESS_POWER = 0.7
+"""Sampling token by token waits for memory, not for arithmetic: well below what the update draws."""
+TIGHT, EASED = 0.9, 0.1
+"""Share of the device that is worth a word, and how much emptier another phase must leave it."""
+
+
+def _systems(look: Look) -> Iterator[Note]:
+    low, high = look.find("systems/power/min", least=10), look.find("systems/power/max", least=10)
+    generates = look.find("length/mean") is not None or look.find("systems/rollout-time") is not None
+    # the update must draw what it always did: only another phase then draws less
+    if low is not None and high is not None and generates and high.level > 0.9 * high.high:
+        yield from _less_power(low.level, high.level)
+    peak, least = look.find("systems/memory-share", least=10), look.find("systems/memory-share/low", least=10)
+    if peak is not None and least is not None and peak.level > TIGHT and peak.level - least.level > EASED:
+        yield Note(
+            "memory-shifts-between-phases",
+            f"memory is {100 * peak.level:.0f} % full at the peak of a step and {100 * least.level:.0f} % at its emptiest: it goes from one phase to the other, and is tight in one of them only",
+        )
+
+
+def _less_power(low: float, high: float) -> Iterator[Note]:
+    if low < LESS_POWER * high:
+        yield Note(
+            "generation-power-low-is-normal",
+            f"power goes down to {low:.0f} W within a step and up to {high:.0f} W: generation, token by token, draws less than the update",
         )

@@ -243,6 +243,8 @@ ALIASES = (
     Alias("eval-rollout/reward", "eval/score/mean"),
     Alias("grpo-eval/reward", "eval/score/mean"),
     *_batch(*_NO_EOS, metric="length/truncated-share", when=_corrected),
+    *_batch("advantages/max", metric="advantage/max"),
+    *_batch("advantages/min", metric="advantage/min"),
     *_batch("seq_len/avg", metric="length/mean", when=_needs_prompt),
     *_batch("prompt_len/avg", metric="length/prompt/mean"),
     *_batch("kl_rewards/avg", metric="kl/reference", when=_penalty),
@@ -296,7 +298,7 @@ IGNORED = {
     _ACTOR + r"(seq_len|prompt_len)/(min|max)": "extremes that hold the prompt, or are the prompt's",
     _ACTOR + r"(no_eos_ratios?|kl_rewards|entropy|actor_loss|clip_ratio|approx_kl|behave_approx_kl|dual_clip_ratio)/(min|max)": "extremes of single tokens",
     _ACTOR + r"final_reward/(avg|min|max)": "the reward spread over the tokens: smaller by the length",
-    _ACTOR + r"advantages/(avg|min|max)": "normalised, of no trend of its own",
+    _ACTOR + r"advantages/avg": "normalised, of no trend of its own",
     _ACTOR + r"dual_clip_ratio/avg": "the bound on negative advantages (c_clip), no side of the ratio clip",
     _ACTOR + r"(clipped_)?(new|old)_logp/(avg|min|max)": "log-probabilities; their differences are read",
     _ACTOR + r"(mask_no_eos_with_zero|eps_clip|c_clip|use_dual_clip|rs_upper|rs_lower)": "an echo of the configuration",
@@ -485,6 +487,7 @@ def knobs(context: Context) -> Mapping[str, KnobSetting]:
     table["behaviour-weight-cap"] = (_OLD_CAP, None) if _is_capped_the_old_way(context) else (_CAP, None)
     if context.algorithm == "ppo":
         table["value-clip"] = ("critic.eps_clip", 0.5)
+        table["critic-learning-rate"] = ("critic.optimizer.lr", 1e-3)
     return knobs_from(context, table)
 
 

@@ -171,6 +171,31 @@ def with_part_sizes(knobs: Mapping[str, KnobSetting]) -> dict[str, KnobSetting]:
     }
 
 
+TRACKER = (
+    # W&B's own samples of the devices, reduced over the time of a row
+    Alias("system/gpu/memoryAllocated/max", "systems/memory-share", transform=percent),
+    Alias("system/gpu/memoryAllocated/min", "systems/memory-share/low", transform=percent),
+    Alias("system/gpu/powerWatts/max", "systems/power/max"),
+    Alias("system/gpu/powerWatts/min", "systems/power/min"),
+    Alias("system/gpu/gpu/mean", "systems/device-use", transform=percent),
+)
+"""What a tracker logs by itself, whatever the framework."""
+CLOCKS = ("_timestamp", "timestamp", "time")
+"""Where trackers and trainers put the time of day of a row, the surest first."""
+EPOCH_SECONDS = (1e9, 1e11)
+"""Seconds since 1970, from 2001 on: `time` is a duration elsewhere, and milliseconds lie beyond."""
+
+
+def wall_clock(series: Mapping[str, Series]) -> Series | None:
+    """When each row was written: the same keys in every framework, told from durations by their size."""
+    low, high = EPOCH_SECONDS
+    for key in CLOCKS:
+        found = series.get(key)
+        if found is not None and len(found) and bool(((found.values > low) & (found.values < high)).all()):
+            return found
+    return None
+
+
 def reason_to_ignore(dialect: Dialect, key: str) -> str | None:
     """Why the dialect reads no metric from `key`; None when it does not know the key."""
     return next((why for pattern, why in dialect.ignored.items() if re.fullmatch(pattern, key)), None)
@@ -192,10 +217,11 @@ def give_meaning(dialect: Dialect, context: Context, declared: Mapping[str, str]
             continue
         why = reason_to_ignore(dialect, key)
         known, used = why is not None, False
-        for rank, alias in enumerate(dialect.aliases):
+        for rank, alias in enumerate((*dialect.aliases, *TRACKER)):
             if alias.algorithms and context.algorithm not in alias.algorithms:
                 continue
-            metric = alias.match(key)
+            # a tracker's own keys are spelled as it writes them, in every framework
+            metric = alias.match(key if rank < len(dialect.aliases) else values.key)
             if metric is None:
                 continue
             known = True
@@ -235,6 +261,10 @@ def give_meaning(dialect: Dialect, context: Context, declared: Mapping[str, str]
     for metric, values in dialect.derive(context).items():
         if len(values):
             series.setdefault(metric, values)
+    if "systems/wall-clock" not in series and (clock := wall_clock(context.series)) is not None:
+        series["systems/wall-clock"] = clock
+        unmapped = [key for key in unmapped if context.series[key] is not clock]
+        ignored = {key: why for key, why in ignored.items() if context.series[key] is not clock}
     sets = [name for name in series if name.startswith("eval/set/") and name.endswith("/mean")]
     if "eval/score/mean" not in series and len(sets) == 1:
         series["eval/score/mean"] = series[sets[0]]

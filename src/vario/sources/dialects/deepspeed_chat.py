@@ -75,6 +75,7 @@ _KNOBS: dict[str, tuple[str, Setting]] = {
     "batch-size": ("per_device_training_batch_size", 16),
     "minibatches": ("generation_batches", 1),
     "epochs": ("ppo_epochs", 1),
+    "critic-learning-rate": ("critic_learning_rate", 5e-6),
     "max-completion-length": ("max_answer_seq_len", 256),
 }
 _WRITTEN: dict[str, tuple[str, Setting]] = {

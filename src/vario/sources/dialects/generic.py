@@ -94,6 +94,7 @@ _WORDS: dict[str, tuple[str, ...]] = {
                     "generation_length", "output_length", "seq_len_response", "completion_tokens", "response_tokens",
                     "completions/length", "num_response_tokens"),
     "length/truncated-share": ("truncated_ratio", "truncation_rate", "truncated_frac", "truncated_share", "frac_truncated"),
+    "attention/entropy/mean": ("attention_entropy", "attn_entropy", "mean_attention_entropy", "attention_entropy_mean"),
     "gradient/norm": ("grad_norm", "gradient_norm", "gnorm", "global_grad_norm", "actor_grad_norm"),
     "learning-rate": ("learning_rate", "lr", "actor_lr", "optim/lr"),
     "loss/policy": ("policy_loss", "pg_loss", "actor_loss", "surrogate_loss", "loss/policy", "loss_policy"),

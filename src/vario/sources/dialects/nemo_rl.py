@@ -134,6 +134,8 @@ ALIASES = (
     Alias("train/mean_total_reward", "reward/mean"),
     Alias("train/reward", "reward/mean"),
     Alias("train/filtered_reward", "reward/kept/mean"),
+    Alias("train/advantages/max", "advantage/max"),
+    Alias("train/advantages/min", "advantage/min"),
     Alias("train/total_reward/min", "reward/min"),
     Alias("train/min_total_reward", "reward/min"),
     Alias("train/total_reward/max", "reward/max"),
@@ -187,6 +189,7 @@ ALIASES = (
     Alias("timing/train/checkpointing", "systems/checkpoint-time"),
     Alias("timing/validation/total_validation_time", "systems/eval-time"),
     Alias("performance/tokens_per_sec", "systems/throughput"),
+    Alias("performance/train_fp_utilization", "systems/mfu"),
     Alias("train/rewards_chosen_mean", "preference/chosen-reward", PAIRS),
     Alias("train/rewards_rejected_mean", "preference/rejected-reward", PAIRS),
     Alias("train/accuracy", "preference/accuracy", PAIRS),
@@ -343,6 +346,8 @@ def knobs(context: Context) -> Mapping[str, KnobSetting]:
         "batch-size": (f"{section}.num_prompts_per_step", 32),
         "group-size": (f"{section}.num_generations_per_prompt", 16),
     }
+    if context.algorithm == "ppo":
+        table["critic-warmup"] = ("ppo.policy_training_start_step", 0)
     if "train/avg_trajectory_age" in context.keys or context.config.get("grpo.async_grpo.enabled") is True:
         table["staleness-bound"] = ("grpo.async_grpo.max_trajectory_age_steps", 1)
     return knobs_from(context, table)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from vario.run import Declared, KnobSetting, Series, Setting
-from vario.sources.dialects.base import Alias, Context, Dialect, Settled, knobs_from, one_minus
+from vario.sources.dialects.base import Alias, Context, Dialect, Settled, knobs_from, one_minus, percent
 
 GROUPED = ("grpo",)
 PAIRS = ("dpo",)
@@ -192,6 +192,10 @@ ALIASES = (
     Alias("stale_results_dropped", "staleness/dropped"),
     Alias("val/sequence_lengths", "length/mean", when=_all_completions),
     Alias("val/sequence_lengths", "length/terminated/mean", when=_terminated_only),
+    Alias("val/sequence_lengths_solved", "length/solved/mean", zero_is_missing=True),
+    Alias("val/sequence_lengths_unsolved", "length/unsolved/mean", zero_is_missing=True),
+    Alias("val/advantages_max", "advantage/max"),
+    Alias("val/advantages_min", "advantage/min"),
     Alias("val/sequence_lengths_min", "length/min", when=_all_completions),
     Alias("val/sequence_lengths_max", "length/max", when=_all_completions),
     Alias("val/stop_rate", "length/truncated-share", when=_untruncated_too, transform=one_minus),
@@ -209,6 +213,10 @@ ALIASES = (
     Alias("time/weight_sync", "systems/sync-time"),
     Alias("time/saving", "systems/checkpoint-time"),
     Alias("learner_tokens_per_second_step", "systems/throughput"),
+    # a request here is a prompt with its whole group
+    Alias("time/group_generation_mean", "systems/request-time/mean"),
+    Alias("time/group_generation_max", "systems/request-time/max"),
+    Alias("learner_mfu", "systems/mfu", transform=percent),
     Alias("val/num_total_tokens", "systems/tokens"),
     # DPO
     Alias("rewards/chosen", "preference/chosen-reward", PAIRS),
@@ -229,8 +237,7 @@ IGNORED = {
     r"batch/percent_solved_mean": "the mean of the kept groups over the largest reward: scores, rescaled",
     r"batch/filtered_prompts_(zero|solved|nonzero)|batch/total_prompts": "parts of the shares that are derived from them",
     r"batch/no_resampled_prompts": "prompts taken out of the data for being solved",
-    r"val/sequence_lengths_(solved|unsolved)": "lengths by outcome: 0 where there is none, partial rewards in neither",
-    r"val/advantages_(mean|min|max)|val/advantage_abs_mean": "centred in each group: no trend of their own",
+    r"val/advantages_mean|val/advantage_abs_mean": "centred in each group: no trend of their own",
     r"objective/.+_correct_rate": "the share of rewards above 0 beside the reward itself",
     r"eval/objective/.+": "counts and shares beside the evaluation's rewards",
     r"objective/kl[1-4]_avg": "other estimators of the same divergence; k3 is read",

@@ -104,6 +104,8 @@ _OLD_NAMES = {
     "actor.eps_clip_low_high": "eps_clip_low_high",
     "actor.entropy_coef": "entropy_loss_coef",
     "critic.value_clip": "value_clip",
+    "critic.freezing_steps": "freezing_actor_steps",
+    "critic.adam.lr": "critic_learning_rate",
     "algo.kl.init_coef": "init_kl_coef",
     "algo.kl.use_loss": "use_kl_loss",
     "algo.kl.estimator": "kl_estimator",
@@ -369,6 +371,7 @@ def knobs(context: Context) -> Mapping[str, KnobSetting]:
     table = dict(_PAIR_KNOBS if context.algorithm in PAIRS else _KNOBS)
     if context.algorithm == "ppo":
         table["value-clip"] = ("critic.value_clip", 0.5)
+        table |= {"critic-warmup": ("critic.freezing_steps", -1), "critic-learning-rate": ("critic.adam.lr", 9e-6)}
     settings = unfolded(context.config)
     flat = context.newest <= (0, 9)
     made = {}

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from vario.run import Declared, KnobSetting, Series, Setting
-from vario.sources.dialects.base import NEWEST, OLDEST, Alias, Context, Dialect, Settled, Version, one_minus
+from vario.sources.dialects.base import NEWEST, OLDEST, Alias, Context, Dialect, Settled, Version, one_minus, percent
 
 _AGENT = re.compile(r"train/(?P<env>[^/]+)/(?P<subset>all|effective)/(?P<agent>[^/]+)/reward/mean")
 _TRAINER = ("optim/lr", "perf/throughput", "perf/mfu", "time/forward_backward", "time/broadcast_weights", "loss/mean")
@@ -214,6 +214,9 @@ ALIASES = (
     Alias("optim/grad_norm", "gradient/norm"),
     Alias("perf/throughput", "systems/throughput"),
     Alias("perf/peak_memory", "systems/memory"),
+    Alias("perf/mfu", "systems/mfu", transform=percent),
+    Alias("train/agg/all/agent/timing/total/mean", "systems/request-time/mean"),
+    Alias("train/agg/all/agent/timing/total/max", "systems/request-time/max"),
     Alias("time/forward_backward", "systems/train-time"),
     Alias("time/wait_for_batch", "systems/wait-time"),
     Alias("time/broadcast_weights", "systems/sync-time"),

@@ -87,6 +87,7 @@ ALIASES = (
     Alias("rollout/in_group_mean", "reward/mean", when=_of_rewards),
     Alias("rollout/in_group_reward_std", "reward/std/within-group"),
     Alias("rollout/in_group_std", "reward/std/within-group", when=_of_rewards),
+    Alias("rollout/in_group_length_std", "length/std/within-group"),
     Alias("rollout/filter_zero_count", "signal/zero-variance-share", when=_ranks_by_spread),
     Alias(r"val-env/(?P<part>[^/]+)/success", "eval/set/*/mean"),
     Alias("train/response_length", "length/mean"),
@@ -194,7 +195,7 @@ _KNOBS: dict[str, tuple[str, Setting]] = {
     "max-completion-length": (_ROLLOUT + "response_length", 400),
     "save-steps": ("trainer.save_freq", 100),
 }
-_NOT_HERE = ("dynamic-filter", "staleness-bound", "length-penalty")
+_NOT_HERE = ("dynamic-filter", "staleness-bound", "length-penalty", "deterministic-kernels")
 """The rollout filter ranks groups and has no switch; the rest of these belongs to verl's own trainers."""
 
 

@@ -106,6 +106,8 @@ ALIASES = (
     ),
     Alias(r"batch/(?P<part>[^/]+)/fractions/too_easy", "signal/solved-share", when=_single_role),
     Alias(r"batch/(?P<part>[^/]+)/fractions/too_hard", "signal/unsolved-share", when=_single_role),
+    Alias(r"advantage/(?P<part>[^/]+)/max", "advantage/max", when=_single_role),
+    Alias(r"advantage/(?P<part>[^/]+)/min", "advantage/min", when=_single_role),
     Alias("groups/dropped_zero_adv", "signal/groups-dropped"),
     Alias(r"val/(?P<part>.+)/pass@1", "eval/set/*/mean"),
     Alias("episode/response_tokens", "length/mean"),

@@ -131,6 +131,8 @@ ALIASES = (
         for what in ("assistant", "num")
         for key, part in (("avg", "mean"), ("min", "min"), ("max", "max"), ("std", "std"))
     ),
+    Alias("generate/avg_tokens_non_zero_rewards", "length/solved/mean", zero_is_missing=True),
+    Alias("generate/avg_tokens_zero_rewards", "length/unsolved/mean", zero_is_missing=True),
     Alias("policy/rollout_train_logprobs_abs_diff_mean", "engine/logprob-gap/mean"),
     Alias("policy/rollout_train_logprobs_abs_diff_max", "engine/logprob-gap/max"),
     Alias("policy/loss_metrics/is_ratio_mean", "behaviour-weight/mean"),
@@ -146,6 +148,11 @@ ALIASES = (
     Alias("timing/sync_weights", "systems/sync-time"),
     Alias("timing/save_checkpoints", "systems/checkpoint-time"),
     Alias("timing/eval", "systems/eval-time"),
+    *(
+        Alias(f"generate/{key}_{part}", f"systems/request-time/{part}")
+        for key in ("trajectory_time_completion", "group_completion_time")
+        for part in ("mean", "max")
+    ),
     # as printed beside every tracker
     Alias("avg_final_rewards", "reward/penalised/mean"),
     Alias("avg_response_length", "length/mean"),
@@ -166,7 +173,6 @@ IGNORED = {
     r"reward/num_zero_variance_groups": "a count that only means a share beside the size of the batch",
     r"loss/avg_raw_advantages(_abs)?": "advantages: normalised, of no trend of their own",
     r"loss/avg_kl_max": "the largest token of each sequence, averaged",
-    r"generate/avg_tokens_(non_)?zero_rewards": "lengths of part of the batch, 0 where the part is empty",
     r"generate/tokens_per_turn_(mean|std|max)": "lengths of single turns",
     r"generate/(trajectory_time|group_completion_time|intra_group_completion_time)_.*": "stragglers of generation: times of single trajectories and groups",
     r"generate/(batch_num_seq|batch_padded_seq_len|num_seq_before_merge|num_seq_after_merge)": "the shape of the batch",
@@ -278,6 +284,7 @@ def knobs(context: Context) -> Mapping[str, KnobSetting]:
             table[f"clip-{side}"] = (f"{ALGORITHM}cispo.cispo_eps_clip_{side}", None)
     if context.algorithm == "ppo":
         table |= {"value-clip": (ALGORITHM + "value_clip", 0.2)}
+        table["critic-learning-rate"] = ("trainer.critic.optimizer_config.lr", None)
         table.pop("reward-scaling")
     if is_fully_async(context):
         table["staleness-bound"] = ("trainer.fully_async.max_staleness_steps", 4)

@@ -158,6 +158,11 @@ def _trainer_against_sampler(context: Context, _: Series) -> Settled:
     return Settled(True)
 
 
+def _long_enough(_: Context, series: Series) -> Settled:
+    """A loop was counted at least once: until then 0 says no more than that answers are short."""
+    return Settled(bool((series.values > 0.0).any()))
+
+
 _TRAIN: tuple[tuple[str, str, Condition | None], ...] = (
     ("train/kl_loss", "kl/reference", None),
     ("train/ppo_kl", "kl/update", None),
@@ -186,6 +191,7 @@ ALIASES = (
     Alias("rollout/response_lengths", "length/mean"),
     Alias("rollout/truncated_ratio", "length/truncated-share"),
     Alias("rollout/truncated", "length/truncated-share"),
+    Alias("rollout/repetition_frac", "text/looping-share", when=_long_enough),
     Alias("multi_turn/multi_turn_metric/round_number_mean", "turns/mean"),
     Alias(r"eval/(?P<part>(?!step$|.*-truncated_ratio$|.*-pass@\d+$)[^/]+)", "eval/set/*/mean"),
     Alias("perf/step_time", "systems/step-time"),
@@ -334,6 +340,7 @@ def declare(context: Context, series: Mapping[str, Series]) -> Declared:
 _KNOBS: dict[str, tuple[str, Setting]] = {
     # knob: (argument, default in 0.3.1)
     "kl-coef": ("kl_loss_coef", 0.0),
+    "deterministic-kernels": ("deterministic_mode", False),  # Megatron's own argument
     "learning-rate": ("lr", 1e-6),
     "warmup": ("lr_warmup_iters", 0),
     "batch-size": ("global_batch_size", None),
@@ -360,6 +367,7 @@ def knobs(context: Context) -> Mapping[str, KnobSetting]:
         table["kl-coef"] = ("kl_coef", 0.0)
     if context.algorithm == "ppo":
         table |= {"value-clip": ("value_clip", 0.2), "reward-scaling": ("normalize_advantages", False)}
+        table["critic-warmup"] = ("num_critic_only_steps", 0)
     found = knobs_from(context, table)
     if _by_design(context) is False:
         found["kl-coef"] = replace(found["kl-coef"], current=0.0)  # the coefficient weighs nothing without its switch

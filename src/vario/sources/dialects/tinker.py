@@ -138,6 +138,9 @@ ALIASES = (
     Alias("time/save_checkpoint", "systems/checkpoint-time"),
     Alias("time/run_evals", "systems/eval-time"),
     Alias("time/evals", "systems/eval-time"),
+    # a request here is a prompt with its whole group
+    Alias("time/sampling_time_mean", "systems/request-time/mean"),
+    Alias("time/sampling_time_max", "systems/request-time/max"),
 )
 
 IGNORED = {

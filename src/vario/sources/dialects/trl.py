@@ -334,6 +334,7 @@ ALIASES = (
     Alias("self_distillation/reward_mean", "reward/mean", ("sdpo",)),
     Alias("self_distillation/reward_min", "reward/min", ("sdpo",)),
     Alias("self_distillation/reward_max", "reward/max", ("sdpo",)),
+    Alias("reward/clipped-share", "reward/clipped-share", ("grpo",)),
     Alias("eval_reward", "eval/score/mean", (*GROUPED, "a2po"), when=_as_weighted),
     Alias("eval_self_distillation/reward_mean", "eval/score/mean", ("sdpo",)),
     Alias("reward_std", "reward/std/within-group", GROUPED, when=_within_group),
@@ -447,6 +448,7 @@ ALIASES = (
     Alias("perf/weight_sync_s", "systems/sync-time", ASYNCHRONOUS),
     Alias("weight_sync_time_s", "systems/sync-time", ASYNCHRONOUS),
     Alias("perf/forwarded_tok_s_wall_clock", "systems/throughput", ASYNCHRONOUS),
+    Alias("perf/mfu_wall_clock", "systems/mfu", ASYNCHRONOUS),
     Alias("time/ppo/forward_pass", "systems/logprob-time", ("ppo",)),
     Alias("time/ppo/optimize_step", "systems/train-time", ("ppo",)),
     *(
@@ -626,7 +628,9 @@ _KNOBS: dict[str, tuple[str, Setting]] = {
     "behaviour-weight-cap": ("vllm_importance_sampling_clip_max", 3.0),
     "max-grad-norm": ("max_grad_norm", 1.0),
     "loss-type": ("loss_type", "dapo"),
+    "deterministic-kernels": ("full_determinism", False),
     "save-steps": ("save_steps", 500),
+    "engine-memory": ("vllm_gpu_memory_utilization", 0.3),
 }
 _PPO_KNOBS: dict[str, tuple[str, Setting]] = {
     "kl-coef": ("kl_coef", 0.05),
@@ -641,6 +645,7 @@ _PPO_KNOBS: dict[str, tuple[str, Setting]] = {
     "value-coef": ("vf_coef", 0.1),
     "value-clip": ("cliprange_value", 0.2),
     "reward-scaling": ("whiten_rewards", False),
+    "deterministic-kernels": ("full_determinism", False),
     "batch-size": ("gradient_accumulation_steps", 1),
     "max-grad-norm": ("max_grad_norm", 1.0),
     "save-steps": ("save_steps", 500),
@@ -681,6 +686,7 @@ _ASYNC_KNOBS: dict[str, tuple[str, Setting]] = {
     "temperature": ("temperature", 1.0),
     "max-completion-length": ("max_completion_length", 2048),
     "staleness-bound": ("max_staleness", 4),
+    "deterministic-kernels": ("full_determinism", False),
     "max-grad-norm": ("max_grad_norm", 1.0),
     "save-steps": ("save_steps", 500),
 }
@@ -796,12 +802,13 @@ def enable(context: Context) -> Mapping[str, str]:
         "engine/logprob-gap/mean": "logged with use_vllm=True and vllm_importance_sampling_correction=True",
         "behaviour-weight/mean": "logged with use_vllm=True and vllm_importance_sampling_correction=True",
         "clip/fraction/total": "logged as clip_ratio/region_mean for loss_type grpo, bnpo, dr_grpo, dapo, luspo",
+        "reward/clipped-share": "log_metric('reward/clipped-share', share) in a reward function (GRPO, TRL 1.0 or later)",
         "systems/step-time": "logged as step_time from TRL 0.26 on",
         "systems/rollout-time": "profiling/Time taken: … goes to W&B, MLflow and trackio only (report_to)",
         "reward/component/*/mean": "give reward functions apart (reward_funcs=[…]): each is logged",
     }
     if kind == "rloo":
-        for name in ("engine/logprob-gap/mean", "behaviour-weight/mean"):
+        for name in ("engine/logprob-gap/mean", "behaviour-weight/mean", "reward/clipped-share"):
             known.pop(name)
         known["signal/zero-variance-share"] = (
             "frac_reward_zero_std counts groups with beta=0 only: else it is taken after the KL penalty"

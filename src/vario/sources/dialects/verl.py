@@ -20,6 +20,7 @@ def recognises(keys: frozenset[str], config: Mapping[str, Setting]) -> bool:
     decisive = (
         {"critic/score/mean"},
         {"critic/rewards/mean", "timing_s/step"},
+        {"timing_s/gen", "timing_s/step"},
         {"actor/pg_loss", "actor/ppo_kl"},
         {"actor/pg_loss", "critic/rewards/mean"},
         {"critic/rewards/mean", "response_length/mean"},
@@ -184,6 +185,12 @@ _SETS = (
     r"val/(?P<part>.+)/test_score",
 )
 
+def _in_sds_of_a_group(context: Context, _: Series) -> Settled:
+    """GRPO's advantage of a completion stands at each of its tokens, in standard deviations of its group."""
+    by_std = context.config.get("algorithm.norm_adv_by_std_in_grpo", True)
+    return Settled(_estimator(context) == "grpo" and by_std is not False)
+
+
 ALIASES = (
     Alias("critic/score/mean", "reward/mean"),
     Alias("critic/score/max", "reward/max"),
@@ -207,6 +214,7 @@ ALIASES = (
     Alias("actor/pg_clipfrac", "clip/fraction/high", when=_high_side),
     Alias("actor/pg_clipfrac", "clip/fraction/total", when=_clip_counts),
     Alias("actor/pg_clipfrac_lower", "clip/fraction/low", when=_sided),
+    Alias("critic/advantages/max", "advantage/max", when=_in_sds_of_a_group),
     Alias("actor/pg_loss", "loss/policy"),
     Alias("actor/loss", "loss/total"),
     Alias("actor/grad_norm", "gradient/norm"),
@@ -214,6 +222,9 @@ ALIASES = (
     Alias("critic/vf_loss", "loss/value"),
     Alias("critic/vf_clipfrac", "value/clip-fraction"),
     Alias("critic/vf_explained_var", "value/explained-variance"),
+    # over tokens, and the same for every token of an answer where groups are compared
+    Alias("critic/advantages/max", "advantage/max"),
+    Alias("critic/advantages/min", "advantage/min"),
     Alias("response_length/mean", "length/mean"),
     Alias("response_length/max", "length/max"),
     Alias("response_length/min", "length/min"),
@@ -260,6 +271,11 @@ ALIASES = (
     Alias("timing_s/save_checkpoint", "systems/checkpoint-time"),
     Alias("timing_s/testing", "systems/eval-time"),
     Alias("rollouter/validate_time", "systems/eval-time"),
+    Alias("timing_s/agent_loop/generate_sequences/mean", "systems/request-time/mean"),
+    Alias("timing_s/agent_loop/generate_sequences/max", "systems/request-time/max"),
+    Alias("fully_async/processing_time/avg", "systems/request-time/mean"),
+    Alias("fully_async/processing_time/max", "systems/request-time/max"),
+    Alias("perf/mfu/actor", "systems/mfu", zero_is_missing=True),  # 0 for models it does not know
     Alias("perf/throughput", "systems/throughput"),
     Alias("actor/perf/max_memory_allocated_gb", "systems/memory"),
     Alias("perf/max_memory_allocated_gb", "systems/memory"),
@@ -334,12 +350,14 @@ _KNOBS: dict[str, tuple[str, Setting]] = {
     "max-completion-length": ("data.max_response_length", 512),
     "length-penalty": ("reward.reward_kwargs.overlong_buffer_cfg.enable", False),
     "reward-scaling": ("algorithm.norm_adv_by_std_in_grpo", True),
+    "deterministic-kernels": ("actor_rollout_ref.actor.fsdp_config.full_determinism", False),
     "dynamic-filter": ("algorithm.filter_groups.enable", False),
     "behaviour-weight-cap": ("algorithm.rollout_correction.rollout_is_threshold", 2.0),
     "decoupled-loss": ("algorithm.rollout_correction.bypass_mode", False),
     "max-grad-norm": ("actor_rollout_ref.actor.optim.clip_grad", 1.0),
     "loss-type": ("actor_rollout_ref.actor.loss_agg_mode", "token-mean"),
     "save-steps": ("trainer.save_freq", -1),
+    "engine-memory": ("actor_rollout_ref.rollout.gpu_memory_utilization", 0.5),
 }
 
 
@@ -355,7 +373,8 @@ def knobs(context: Context) -> Mapping[str, KnobSetting]:
     elif is_second_trainer(context):
         table["staleness-bound"] = ("trainer.v1.sampler.max_off_policy_threshold", 8)
     if context.algorithm == "ppo":
-        table |= {"value-clip": ("critic.cliprange_value", 0.5)}
+        table |= {"value-clip": ("critic.cliprange_value", 0.5), "critic-warmup": ("trainer.critic_warmup", 0)}
+        table["critic-learning-rate"] = ("critic.optim.lr", 1e-5)
     return knobs_from(context, table)
 
 

@@ -81,7 +81,14 @@ def declare(context: Context, series: Mapping[str, Series]) -> Declared:
 
 def knobs(context: Context) -> Mapping[str, KnobSetting]:
     """Verl's settings; the group is made of environments."""
-    not_here = ("staleness-bound", "dynamic-filter", "length-penalty", "behaviour-weight-cap", "decoupled-loss")
+    not_here = (
+        "staleness-bound",
+        "dynamic-filter",
+        "length-penalty",
+        "behaviour-weight-cap",
+        "decoupled-loss",
+        "deterministic-kernels",
+    )
     ours = {knob: setting for knob, setting in verl.knobs(context).items() if knob not in not_here}
     return ours | knobs_from(context, {"group-size": ("env.rollout.n", None)})
 

@@ -16,6 +16,7 @@ KINDS_OF_METRIC = {
     "gradient": re.compile(r"(?i)grad|norm"),
     "clip": re.compile(r"(?i)clip"),
     "advantage": re.compile(r"(?i)adv"),
+    "timing": re.compile(r"^(timing(_s)?|timeperf)/"),
 }
 _OF_A_STEP = re.compile(
     r"(?i)(^|[^a-z])kl|loss|entropy|margin|(^|[^a-z])lr|learning.?rate|grad|clip|epoch|mean|avg|average|std"

@@ -10,6 +10,7 @@ import json
 import re
 import struct
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -17,14 +18,16 @@ import numpy as np
 from vario.run import Floats, Ints
 from vario.sources.readers.parser import read_all
 from vario.sources.readers.wire import BYTES, FIXED64, VARINT, BrokenWire, fields, signed
-from vario.sources.rows import STEP_KEYS, Table, number
+from vario.sources.rows import STEP_KEYS, Table, kind_of, number
 
 MAGIC = b":W&B"
 FILE_HEADER, CHUNK_HEADER, BLOCK = 7, 7, 32768
 FULL, FIRST, MIDDLE, LAST = 1, 2, 3, 4
 _SEEDS = {kind: zlib.crc32(bytes([kind])) for kind in (FULL, FIRST, MIDDLE, LAST)}
-HISTORY, CONFIG, RUN = 2, 5, 17
-"""Kinds of record that are read: a logged row, settings, and what the run is."""
+HISTORY, CONFIG, STATS, RUN = 2, 5, 7, 17
+"""Kinds of record that are read: a logged row, settings, a sample of the hardware, and what the run is."""
+GAUGE = re.compile(rb"gpu\.\d+\.(memoryAllocated|powerWatts|gpu)")
+"""Gauges of single devices: percent of memory, watts, percent of time in use. Sampled by the clock, every few seconds."""
 ROWS_AT_ONCE = 4096
 MAX_RECORD = 64 << 20
 MAX_KEYS = 20_000
@@ -64,6 +67,7 @@ class OfflineRun:
         self._steps: list[int] = []
         self._columns: dict[bytes, tuple[list[int], list[bytes | float]]] = {}
         self._last = -1
+        self._gauges: dict[bytes, list[float]] = {}
 
     def feed(self, data: bytes) -> None:
         """Take the next bytes; a chunk that is not whole waits for the rest of it."""
@@ -128,6 +132,8 @@ class OfflineRun:
                     continue
                 if field == HISTORY:
                     self._history(data, start, end)
+                elif field == STATS:
+                    self._sample(data, start, end)
                 elif field == CONFIG:
                     self._settings(data, start, end)
                 elif field == RUN:
@@ -160,6 +166,9 @@ class OfflineRun:
         if step is None:
             step = self._own_step(data, start, end)
         self._last = step
+        if self._gauges and kind_of([key.decode("utf-8", "replace") for key in found]) == "train":
+            # what the devices did until this row was written belongs to it
+            found.update({b"system/gpu/" + name: value for name, value in self._reduced()})
         taken = False
         for key, raw in found.items():
             column = columns.get(key)
@@ -177,6 +186,30 @@ class OfflineRun:
             self._steps.append(step)
             if len(self._steps) >= ROWS_AT_ONCE:
                 self._flush()
+
+    def _sample(self, data: bytes, start: int, end: int) -> None:
+        """One sample of the hardware: the mean over the devices of each gauge, and the fullest device's memory."""
+        found: dict[bytes, list[float]] = {}
+        for field, kind, a, b in fields(data, start, end):
+            if field != 3 or kind != BYTES:
+                continue
+            item = {which: data[c:d] for which, inner, c, d in fields(data, a, b) if inner == BYTES}
+            gauge = GAUGE.fullmatch(item.get(1, b""))
+            if gauge and _is_number(item.get(16, b"")):
+                found.setdefault(gauge[1], []).append(float(item[16]))
+        for name, values in found.items():
+            seen = max(values) if name == b"memoryAllocated" else sum(values) / len(values)
+            self._gauges.setdefault(name, []).append(seen)
+
+    def _reduced(self) -> Iterator[tuple[bytes, float]]:
+        """The extremes of each gauge since the last row, and how much the devices were in use."""
+        for name, values in self._gauges.items():
+            if name == b"gpu":
+                yield b"gpu/mean", sum(values) / len(values)
+            else:
+                yield name + b"/min", min(values)
+                yield name + b"/max", max(values)
+        self._gauges = {}
 
     def _own_step(self, data: bytes, start: int, end: int) -> int:
         """The step that W&B itself counts, for a row without one among its items."""

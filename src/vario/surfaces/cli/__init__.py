@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from vario.errors import ConfigError, SeveralRuns, SourceError, UnknownRule, VarioError
-from vario.project_file import find_project_file
+from vario.project_file import find_project
 from vario.run import Run
 from vario.sources import read, read_all
 from vario.surfaces.cli.metrics_page import known_metrics, metrics_page
@@ -90,7 +90,7 @@ def _add_choice(parser: argparse.ArgumentParser) -> None:
 
 
 def _mapping(options: argparse.Namespace, path: str) -> dict[str, str]:
-    mapping = dict(find_project_file(path).mapping)
+    mapping = dict(find_project(path).mapping)
     for item in options.map:
         metric, separator, key = item.partition("=")
         if not separator or not metric or not key:

@@ -1,0 +1,172 @@
+"""What the user measures a run by: budgets of their own, the model before RL, a healthy run of the same recipe."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from vario.catalogue import lookup
+from vario.errors import NotReadable
+from vario.instruments.reading import Look, Reading
+from vario.run import Budget, Level
+
+PER_TOKEN, PER_SEQUENCE = "nats/token", "nats/sequence"
+PAIRS = {"kl/reference": "kl/reference/sequence", "kl/reference/sequence": "kl/reference"}
+"""The same quantity summed over a sequence, or as its token mean."""
+
+
+@dataclass(frozen=True)
+class Held:
+    """A budget beside what was logged. `scale` turns the reading's values into the budget's unit."""
+
+    budget: Budget
+    reading: Reading
+    unit: str
+    scale: float
+
+    @property
+    def level(self) -> float:
+        """Where the metric stands, in the budget's unit."""
+        return self.reading.level * self.scale
+
+    def over(self) -> bool:
+        """Whether the level lies beyond a bound."""
+        most, least = self.budget.most, self.budget.least
+        return (most is not None and self.level > most) or (least is not None and self.level < least)
+
+    def since(self) -> int | None:
+        """First step of the stretch, lasting until now, that lies beyond the bound."""
+        most, least = self.budget.most, self.budget.least
+        if most is not None and self.level > most:
+            return self.reading.since_above(most / self.scale)
+        return None if least is None else self.reading.since_below(least / self.scale)
+
+
+@dataclass(frozen=True)
+class Budgets:
+    """The user's own bounds that can be compared with what was logged."""
+
+    held: tuple[Held, ...]
+
+    @classmethod
+    def read(cls, look: Look) -> Budgets:
+        """Needs a budget, and the metric it is on."""
+        budgets = look.history.run.budgets
+        if not budgets:
+            raise NotReadable(reason="no budget is declared (vario.toml, [budgets])")
+        held = tuple(h for b in budgets for h in _held(look, b))
+        if not held:
+            raise NotReadable(*dict.fromkeys(b.metric for b in budgets))
+        return cls(held)
+
+
+def _held(look: Look, budget: Budget) -> Iterator[Held]:
+    unit = lookup(budget.metric).unit
+    names = [budget.metric]
+    if "*" in budget.metric:
+        head, tail = budget.metric.split("*", 1)
+        names = [n for n in look.history.run.series if n.startswith(head) and n.endswith(tail)]
+    for name in names:
+        reading = look.find(name, least=5)
+        scale, wanted = 1.0, budget.unit or unit
+        if reading is None and name in PAIRS:
+            reading = look.find(PAIRS[name], least=5)
+            unit = lookup(PAIRS[name]).unit
+        if reading is None:
+            continue
+        if wanted != unit:
+            # nats of a whole sequence are those of a token times its length
+            length = look.find("length/mean", least=5)
+            if length is None or length.level <= 0.0:
+                raise NotReadable("length/mean", reason=f"a budget in {wanted} on a log in {unit} needs the length")
+            scale = length.level if wanted == PER_SEQUENCE else 1.0 / length.level
+        yield Held(budget, reading, wanted, scale)
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """The model before RL, by metric, beside what was logged."""
+
+    levels: Mapping[str, Level]
+    look: Look
+
+    @classmethod
+    def read(cls, look: Look) -> Baseline:
+        """Needs a declared baseline."""
+        levels = look.history.run.declared.baseline
+        if not levels:
+            raise NotReadable(reason="no baseline is declared (vario baseline PATH, then baseline = … in vario.toml)")
+        return cls(levels, look)
+
+    def beside(self, name: str) -> tuple[Level, Reading] | None:
+        """A metric before RL and now; None where one of both is not known."""
+        reading = self.look.find(name, least=5)
+        return (self.levels[name], reading) if name in self.levels and reading is not None else None
+
+
+@dataclass(frozen=True)
+class ReferenceRun:
+    """Ranges of a healthy run of the same recipe, beside what was logged."""
+
+    beside: Mapping[str, tuple[float, float, Reading]]
+
+    @classmethod
+    def read(cls, look: Look) -> ReferenceRun:
+        """Needs a declared reference with metrics that this run logs too."""
+        ranges = look.history.run.declared.reference
+        if not ranges:
+            raise NotReadable(reason="no reference run is declared (--reference RUN)")
+        beside = {n: (low, high, r) for n, (low, high) in ranges.items() if (r := look.find(n, least=5)) is not None}
+        if not beside:
+            raise NotReadable(*list(ranges)[:3])
+        return cls(beside)
+
+
+@dataclass(frozen=True)
+class HeldOutSets:
+    """Every named held-out set apart; `trained` is the key of the trained task's, where that is known."""
+
+    sets: Mapping[str, Reading]
+    before: Mapping[str, Level]
+    trained: str | None
+
+    @classmethod
+    def read(cls, look: Look) -> HeldOutSets:
+        """Needs a named held-out set."""
+        names = [n for n in look.history.run.series if n.startswith("eval/set/") and n.endswith("/mean")]
+        sets = {n: r for n in names if (r := look.find(n, least=5)) is not None}
+        if not sets:
+            raise NotReadable("eval/set/*/mean")
+        main = look.find("eval/score/mean")
+        return cls(sets, look.history.run.declared.baseline, None if main is None else main.key)
+
+
+@dataclass(frozen=True)
+class Changes:
+    """Every metric that stands on another level than before, by one step of its shape; and what was said of them."""
+
+    steps: Mapping[str, tuple[int, float, float]]
+    said: frozenset[str]
+
+    @classmethod
+    def read(cls, look: Look) -> Changes:
+        """Needs a metric with enough points to date a step."""
+        names = [n for n in look.history.run.series if not n.startswith(CLOCKS)]
+        readings = {n: r for n in names if (r := look.find(n, least=LEAST)) is not None}
+        if not readings:
+            raise NotReadable(*names[:1], reason=f"fewer than {LEAST} points of every metric so far")
+        steps = {}
+        for name, reading in readings.items():
+            if reading.shape is None or not reading.shape.step:
+                continue
+            at = reading.knot_step()
+            if at is not None and reading.shape.chi2 > SURE:
+                steps[name] = (at, reading.shape.start, reading.shape.end)
+        return cls(steps, frozenset(look.said))
+
+
+LEAST = 40
+SURE = 40.0
+"""Chi-square of a step over a constant that no metric of a flat run reaches by chance, many metrics considered."""
+CLOCKS = ("learning-rate", "systems/tokens", "systems/wall-clock", "eval/", "kl/coefficient")
+"""Schedules and counters move by themselves; evaluations come too rarely to date a step."""
