@@ -12,7 +12,7 @@
   each rule, divided by an upper 95 % bound of the number of alarms (3.0 where there was none).
   A rule is counted only on runs whose metrics it could read.
 
-`--quick` makes a tenth of everything. Two processes; the seeds are those of the page.
+Two processes, ten minutes; `--quick` makes a tenth of everything, at least two runs of each.
 """
 
 from __future__ import annotations

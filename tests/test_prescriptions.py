@@ -256,7 +256,6 @@ LACKING: Mapping[str, tuple[str, str]] = {
 SWITCHES: Mapping[tuple[str, str], Mapping[str, Setting]] = {
     # a setting that has no effect, and is not told, without its switch
     ("skyrl", "entropy-bonus"): {"trainer.algorithm.use_entropy_loss": True},
-    ("slime", "kl-coef"): {"use_kl_loss": True},
 }
 
 

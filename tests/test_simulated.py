@@ -57,7 +57,11 @@ def test_noise_has_its_memory(memory: float | str) -> None:
 def test_tied_groups_follow_the_chance_of_success() -> None:
     def tied(difficulty: float) -> tuple[float, float]:
         plan = simulated.plan_grpo(rng(7), "constant", 400)
-        plan.success, plan.weights, plan.difficulty = {"correctness": np.full(400, 0.8)}, {"correctness": 1.0}, difficulty
+        plan.success, plan.weights, plan.difficulty = (
+            {"correctness": np.full(400, 0.8)},
+            {"correctness": 1.0},
+            difficulty,
+        )
         plan.group = 8
         run = simulated.drawn(rng(8), plan, 0.0, "")
         return float(values(run, "signal/zero-variance-share").mean()), float(values(run, "reward/mean").mean())

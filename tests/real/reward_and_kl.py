@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.real import OnRealLog, after, drawn
+from tests.real import Fault, OnRealLog, after, drawn
 from vario.run import Floats, Ints
 
 HEALTHY, HEALTHY_KL, RLOO = "golden/grpo-healthy", "golden/grpo-healthy-kl", "golden/rloo-healthy"
@@ -12,7 +12,7 @@ STILL, DRIFT, BROKEN = "golden/grpo-lr-too-low", "golden/grpo-drift", "golden/gr
 PAIRS, OVERTRAINED = "golden/dpo-healthy", "golden/dpo-overtrain"
 
 
-def swings(step: int, size: float) -> object:
+def swings(step: int, size: float) -> Fault:
     """Values from `step` on, times a random factor: log-normal with this sd."""
     rng = np.random.default_rng(1)
     return after(step, lambda v: v * np.exp(size * rng.standard_normal(v.size)))
@@ -111,7 +111,7 @@ REAL = (
         "fires",
         "corpus/unsloth-llama31-3b-adv",
         "injected",
-        "the recorded spread of groups, .9 to 2.4, in a run that were told not to scale",
+        "the recorded spread of groups, .9 to 2.4, in a run that was told not to scale",
         config={"scale_rewards": "none"},
     ),
     OnRealLog(

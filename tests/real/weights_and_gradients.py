@@ -173,7 +173,9 @@ REAL = (
         "policy-loss-changed-sign", "clear", "lab/healthy_grpo-s0", "recorded", "it fades with the spread of rewards"
     ),
     OnRealLog("policy-loss-changed-sign", "clear", "lab/saturation-s0", "provoked", "the sign of a rounding error"),
-    OnRealLog("policy-loss-changed-sign", "unknown", "lab/healthy_beta-s0", "recorded", "a total that holds the KL term"),
+    OnRealLog(
+        "policy-loss-changed-sign", "unknown", "lab/healthy_beta-s0", "recorded", "a total that holds the KL term"
+    ),
     OnRealLog("policy-loss-changed-sign", "clear", "lab/ppo_healthy-s0", "recorded", "one sign throughout"),
     OnRealLog(
         "attention-entropy-collapsing",
@@ -244,8 +246,9 @@ REAL = (
         "fires",
         "lab/healthy_offpolicy_mild-s0",
         "injected",
-        "only tokens with an advantage clip",
+        "only tokens with an advantage clip, and entropy falls to a third",
         {
+            "entropy": drawn(lambda t: 0.3 - 0.2 * t, 0.01),
             "clip_ratio/high_mean": drawn(lambda t: 0.02 + 0.0 * t, 0.003),
             "clip_ratio/low_mean": drawn(lambda t: 0.001 + 0.0 * t, 0.0001),
         },

@@ -267,4 +267,4 @@ def test_extremes_of_advantages() -> None:
 
 
 def test_use_of_the_devices() -> None:
-    assert made({"performance/train_fp_utilization": 0.02}).series["systems/mfu"].key == "performance/train_fp_utilization"
+    assert made(ROW | {"performance/train_fp_utilization": 0.02}).series["systems/mfu"].key == "performance/train_fp_utilization"

@@ -202,4 +202,4 @@ def test_extremes_of_advantages_of_a_single_role() -> None:
     several = vario.read(LOGS / "rllm-fireworks-synthetic.jsonl")
     assert "advantage/max" not in several.series
     assert "several roles" in several.unsettled["advantage/solver/max"]
-    assert vario.read(LOGS / "rllm-synthetic.jsonl").series["advantage/max"].key == "critic/advantages/max"
+    assert vario.read(LOGS / "rllm-synthetic.jsonl").series["advantage/max"].key == "advantage/default/max"

@@ -259,6 +259,6 @@ def test_lengths_by_outcome() -> None:
 
 @pytest.mark.parametrize("key", ["trajectory_time_completion", "group_completion_time"])
 def test_trajectories_and_groups_are_timed_one_by_one(key: str) -> None:
-    series = made({f"generate/{key}_mean": 8.0, f"generate/{key}_p90": 20.0, f"generate/{key}_max": 40.0}).series
+    series = made(CORE | {f"generate/{key}_mean": 8.0, f"generate/{key}_p90": 20.0, f"generate/{key}_max": 40.0}).series
     assert series["systems/request-time/mean"].key == f"generate/{key}_mean"
     assert series["systems/request-time/max"].key == f"generate/{key}_max"

@@ -136,3 +136,25 @@ def test_memory_of_the_sampling_engine() -> None:
     key = "actor_rollout_ref.rollout.gpu_memory_utilization"
     assert made({}, {key: 0.4}).knobs["engine-memory"].current == 0.4
     assert made({}).knobs["engine-memory"].is_default
+
+
+@pytest.mark.parametrize(
+    ("config", "read"),
+    [
+        ({"algorithm.adv_estimator": "grpo"}, True),
+        ({"algorithm.adv_estimator": "grpo", "algorithm.norm_adv_by_std_in_grpo": False}, False),
+        ({"algorithm.adv_estimator": "gae"}, False),
+        ({}, False),
+    ],
+    ids=["in standard deviations", "in rewards", "of a critic", "not known"],
+)
+def test_the_largest_advantage_is_in_standard_deviations_of_the_group(config: dict[str, object], read: bool) -> None:
+    run = made({"critic/advantages/max": 1.79}, config)
+    assert of(run, "advantage/max/group-sds") == ("critic/advantages/max" if read else None)
+
+
+def test_the_critic_has_its_own_settings() -> None:
+    run = made({"critic/vf_loss": 0.1}, {"trainer.critic_warmup": 5, "critic.optim.lr": 1e-5})
+    assert (run.knobs["critic-warmup"].key, run.knobs["critic-warmup"].current) == ("trainer.critic_warmup", 5)
+    assert (run.knobs["critic-learning-rate"].key, run.knobs["critic-learning-rate"].current) == ("critic.optim.lr", 1e-5)
+    assert "critic-warmup" not in made({}).knobs

@@ -154,7 +154,7 @@ _ALL = (
     _positive("staleness/mean", "versions", "How many policy versions old the samples are, on average."),
     _positive("staleness/max", "versions", "How many policy versions old the oldest sample is."),
     _positive("staleness/dropped", "samples", "Samples dropped for being too old, since the step before."),
-    Metric("advantage/max", "sd", "Largest advantage of the batch, in standard deviations of its group."),
+    _positive("advantage/max/group-sds", "sd", "Largest advantage of the batch, in standard deviations of its group."),
     Metric("loss/policy", "loss", "Policy surrogate loss; no measure of progress."),
     Metric("loss/total", "loss", "The loss that was optimised; no measure of progress in RL."),
     _positive("loss/value", "loss", "Value function loss."),

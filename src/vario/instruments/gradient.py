@@ -84,7 +84,7 @@ class PolicyLoss:
         means = np.array([block.mean() for block in np.array_split(values, BLOCKS)])
         spread = float(means.std(ddof=1))
         mean = float(means.mean())
-        if abs(mean) <= critical(SURE, BLOCKS - 1) * spread / BLOCKS**0.5:
+        if abs(mean) <= critical(SURE, BLOCKS - 1) * spread / float(np.sqrt(BLOCKS)):
             return 0
         return 1 if mean > 0.0 else -1
 
@@ -100,7 +100,8 @@ class PolicyLoss:
             return False
         usual = float(np.arccos(lasting)) / np.pi
         changes = float(np.mean(values[1:] * values[:-1] < 0.0))
-        return abs(changes - usual) < 3.0 * (usual * (1.0 - usual) / values.size) ** 0.5
+        error = float(np.sqrt(usual * (1.0 - usual) / values.size))
+        return abs(changes - usual) < 3.0 * error
 
 
 @dataclass(frozen=True)

@@ -155,26 +155,22 @@ class RewardScale:
 
     Attributes:
         spread: spread of the raw rewards: inside groups where that is logged, else over the batch.
-        scaled: whether the configuration divides advantages by a spread. setting: the key with its value.
-        assumed: whether that is only the framework's default.
+        scaled: whether the configuration divides advantages by a spread, None where it does not say.
+        setting: the key with its value. assumed: whether that is only the framework's default.
     """
 
     spread: Reading
-    scaled: bool
+    scaled: bool | None
     setting: str
     assumed: bool
 
     @classmethod
     def read(cls, look: Look) -> RewardScale:
-        """Needs a spread of rewards, and a configuration that says whether they are scaled."""
+        """Needs a spread of rewards."""
         spread = look.need("reward/std/within-group", "reward/std/batch", least=LEAST)
         knob = look.history.run.knobs.get("reward-scaling")
-        scaled = _scaled(knob)
-        if knob is None or scaled is None:
-            raise NotReadable(
-                "reward/std/within-group", reason="the configuration does not say whether rewards are scaled"
-            )
-        return cls(spread, scaled, f"{knob.key} {knob.current}", knob.is_default)
+        setting = f"{knob.key} {knob.current}" if knob is not None else ""
+        return cls(spread, _scaled(knob), setting, knob is not None and knob.is_default)
 
 
 UNSCALED = frozenset({"false", "none", "no", "off", "centered", "ignored", "mean"})
@@ -209,17 +205,13 @@ class RewardBounds:
 
     @classmethod
     def read(cls, look: Look) -> RewardBounds:
-        """Needs the clipped share, or bounds in the configuration with a reward to hold against them."""
+        """Needs the clipped share, or a reward to hold against the bounds."""
+        look.need("reward/clipped-share", "reward/mean", least=LEAST)
         low, high, assumed = declared_bounds(look)
-        clipped = look.find("reward/clipped-share", least=LEAST)
-        mean = look.find("reward/mean", least=LEAST)
-        if clipped is None and (low is None or mean is None):
-            reason = "no bounds of the reward are known" if low is None else "no reward is logged"
-            raise NotReadable("reward/clipped-share", reason=reason)
         return cls(
-            clipped, low, high, assumed,
+            look.find("reward/clipped-share", least=LEAST), low, high, assumed,
             look.find("reward/min", least=LEAST), look.find("reward/max", least=LEAST),
-            mean, look.find("reward/std/batch", least=LEAST),
+            look.find("reward/mean", least=LEAST), look.find("reward/std/batch", least=LEAST),
         )  # fmt: skip
 
 

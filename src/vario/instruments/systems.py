@@ -52,13 +52,18 @@ class StepTime:
         return name, self.phases[name].level_at(before), self.phases[name].level_at(after)
 
 
+TINY = 1e-6
+"""Seconds or tokens that measure nothing; and no share of interest is larger than one in so many."""
+
+
 def _part_of(part: Reading, whole: Reading, look: Look) -> Reading | None:
     """One time as a share of another, at the steps that have both; None where they have none in common."""
     steps, i, j = np.intersect1d(part.steps, whole.steps, assume_unique=True, return_indices=True)
-    usable = whole.values[j] > 0.0
+    usable = whole.values[j] > TINY
     if not usable.any():
         return None
-    shares = part.values[i][usable] / whole.values[j][usable]
+    below = whole.values[j][usable]
+    shares = np.minimum(part.values[i][usable], below / TINY) / below
     return worked_out(part.name, Series(part.key, steps[usable], shares), look.step)
 
 
@@ -83,8 +88,8 @@ class Generation:
     @classmethod
     def read(cls, look: Look) -> Generation:
         """Needs systems/step-time, and systems/wait-time or systems/rollout-time."""
+        seconds = look.find("systems/wait-time") or look.need("systems/rollout-time")
         step = look.need("systems/step-time")
-        seconds = look.need("systems/wait-time", "systems/rollout-time")
         share = _part_of(seconds, step, look)
         if share is None:
             raise NotReadable(seconds.name, reason="never logged at the same step as the step time")

@@ -113,7 +113,7 @@ def _at_occasions(surplus: Surplus, occasion: Occasion, word: str) -> Iterator[S
     if surplus.name == "systems/step-time":
         every = np.concatenate(rows)
         extra = (np.maximum(surplus.share, 0.0) * surplus.usual)[np.unique(every)].sum()
-        total = float(((1.0 + surplus.share) * surplus.usual).sum())
+        total = max(float(((1.0 + surplus.share) * surplus.usual).sum()), 1e-12)
         yield Evidence(
             f"that is {number(float(extra) / len(rows))} s each time, {percent(float(extra) / total)} of all step time",
             (surplus.name,),

@@ -120,7 +120,7 @@ def _cap(settings: Settings) -> Iterator[Sign]:
 
 def _group(settings: Settings) -> Iterator[Sign]:
     """One completion that is right among G has the largest advantage there is: (G - 1) / sqrt(G) standard deviations."""
-    size, largest = settings.number("group-size"), settings.find("advantage/max")
+    size, largest = settings.number("group-size"), settings.find("advantage/max/group-sds")
     if size is None or size < 2.0 or largest is None:
         return
     bound = (size - 1.0) / size**0.5

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
-from vario.instruments import EngineGap, Ratio, Staleness
+from vario.instruments import EngineGap, Ratio, Reading, Staleness
 from vario.rules.base import Doubt, Evidence, Excluded, Grave, Severity, Sign, lower, number, rule, set_
 
 BEYOND_ROUNDING = 1e-3
@@ -65,32 +66,42 @@ def importance_weight_off_one(ratio: Ratio, staleness: Staleness | None, gap: En
         return
     once = ratio.updates == 1.0
     bound = BEYOND_ROUNDING if once else DRIFTED
-    last = mean.values[-max(LEAST, mean.points // 3) :]
-    off = float(np.median(np.abs(last - 1.0)))
-    if float(np.mean(np.abs(last - 1.0) > bound)) < MOSTLY:
+    apart = np.abs(mean.values - 1.0)
+    last = apart[-max(LEAST, mean.points // 3) :]
+    if float(np.mean(last > bound)) < MOSTLY:
         return
     if once and mean.name == "ratio/mean" and staleness is not None and staleness.mean.level > 0.0:
         return
-    since = mean.since_above(1.0 + bound) if mean.level > 1.0 else mean.since_below(1.0 - bound)
+    off, since = float(np.median(last)), _since(mean, apart > bound)
     if once:
         yield Evidence(
-            f"{mean.name} is {off:.2g} away from 1 with one update per rollout, where it must be exactly 1",
+            f"{mean.name} is {number(off)} away from 1 with one update per rollout, where it must be exactly 1",
             (mean.name,),
             since,
         )
         if off < CLEARLY:
             yield Grave(Severity.INFO)
-        if gap is not None:
-            apart = gap.gap.level > gap.bounds.grown
-            text = f"{gap.gap.name} is {number(gap.gap.level)}"
-            if apart:
-                yield Evidence(f"{text}: trainer and engine disagree as well", (gap.gap.name,))
-            else:
-                yield Excluded(f"not the sampling engine: {text}")
+        yield from _engine(gap)
         return
-    text = f"{mean.name} stays {number(off)} away from 1 (now {number(mean.level)})"
+    text = f"{mean.name} lies {number(off)} away from 1 over the last third"
     if ratio.updates is None:
         yield Doubt("the updates per rollout are not known: with one, any deviation is a defect")
     else:
         text += f", with {number(ratio.updates)} updates per rollout"
-    yield Evidence(text, (mean.name,), since if since is not None else int(mean.steps[-last.size]))
+    yield Evidence(text, (mean.name,), since)
+
+
+def _since(mean: Reading, outside: NDArray[np.bool_]) -> int:
+    """First step from which it lies outside in most steps until now, on whichever side."""
+    share = np.cumsum(outside[::-1])[::-1] / np.arange(outside.size, 0, -1)
+    return int(mean.steps[int(np.flatnonzero((share >= MOSTLY) & outside)[0])])
+
+
+def _engine(gap: EngineGap | None) -> Iterator[Sign]:
+    if gap is None:
+        return
+    text = f"{gap.gap.name} is {number(gap.gap.level)}"
+    if gap.gap.level > gap.bounds.grown:
+        yield Evidence(f"{text}: trainer and engine disagree as well", (gap.gap.name,))
+    else:
+        yield Excluded(f"not the sampling engine: {text}")

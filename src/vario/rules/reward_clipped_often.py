@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from vario.errors import NotReadable
 from vario.instruments import Reading, RewardBounds
 from vario.rules.base import Doubt, Evidence, Grave, Severity, Sign, number, percent, rule, set_
 
@@ -55,7 +56,9 @@ def reward_clipped_often(bounds: RewardBounds) -> Iterator[Sign]:
             )
         return
     low, high, mean = bounds.low, bounds.high, bounds.mean
-    if low is None or high is None or mean is None or mean.points < LEAST:
+    if low is None or high is None or mean is None:
+        raise NotReadable("reward/clipped-share", reason="no bounds of the reward are known")
+    if mean.points < LEAST:
         return
     edge = EDGE * (high - low)
     doubt = Doubt("the bounds are the framework's default, not this run's word")

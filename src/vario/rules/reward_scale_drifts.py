@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from vario.errors import NotReadable
 from vario.instruments import Gradient, Reward, RewardScale
 from vario.rules.base import Doubt, Evidence, Grave, Severity, Sign, number, rule, set_
 
@@ -46,6 +47,8 @@ def reward_scale_drifts(scale: RewardScale, reward: Reward, gradient: Gradient |
         Liu et al. 2025, arXiv 2503.20783 (what dividing by the spread does, and what leaving it out does)
     """
     spread = scale.spread
+    if scale.scaled is None:
+        raise NotReadable(spread.name, reason="the configuration does not say whether rewards are scaled")
     if scale.scaled or reward.ceiling is not None or spread.points < LEAST or not spread.rises():
         return
     start = max(spread.start, 0.1 * spread.high)

@@ -88,7 +88,7 @@ def rollout_dominates_step(generation: Generation, length: Length | None) -> Ite
         yield Doubt(f"seen at {share.points} step{'s' if share.points > 1 else ''} only")
         return
     seconds = generation.seconds
-    if not (share.rises() and share.level - share.start > GREW and seconds.level > SLOWED * seconds.start):
+    if not (share.rises() and share.level - share.start > GREW and seconds.level > SLOWED * seconds.start > 0.0):
         yield Excluded("usual for long answers: the share has been about the same since the start")
         return
     yield Evidence(f"it was {percent(share.start)} at the start, {number(seconds.start)} s of generation then", metrics)

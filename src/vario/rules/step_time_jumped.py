@@ -45,7 +45,7 @@ def step_time_jumped(time: StepTime, length: Length | None) -> Iterator[Sign]:
     References:
         taxonomy of public threads, slow_rollout; rlprobe 0.1.0 (step time late over early, 1.4 times)
     """
-    jumps = [s for s in time.seconds.shifts if s.up and s.after > JUMPED * s.before]
+    jumps = [s for s in time.seconds.shifts if s.up and s.after > JUMPED * s.before > 0.0]
     explained = {
         s.step: why for s in jumps if (why := _lengths(length, s.step, s.seen, s.after / s.before)) is not None
     }

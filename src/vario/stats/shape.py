@@ -1,8 +1,8 @@
-"""What shape is it? Five candidate shapes over block medians, judged against the noise.
+"""What shape is it? Six candidate shapes over block medians, judged against the noise.
 
-Constant, line, ramp-then-flat, two slopes, step: least squares on 12 to 24 block medians, the
-best moving one by BIC, then asked whether it beats the constant once the noise is measured
-around *it*, memory included. The verdict is read from the tail.
+Constant, line, ramp-then-flat, two slopes, passage from one level to another, step: least squares
+on 12 to 24 block medians, the best moving one by BIC, then asked whether it beats the constant once
+the noise is measured around *it*, memory included. The verdict is read from the tail.
 """
 
 from __future__ import annotations
@@ -70,19 +70,39 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True)
+class _Tails:
+    """Candidates with a slope before their knot and one after it.
+
+    Attributes:
+        of: which candidates, shape (n,). slopes: head and tail slope from the medians, shape (n, 2, blocks).
+        covariances: theirs for unit noise, shape (n, 2, 2).
+    """
+
+    of: NDArray[np.intp]
+    slopes: NDArray[np.float64]
+    covariances: NDArray[np.float64]
+
+    @classmethod
+    def made(cls, of: list[int], designs: list[NDArray[np.float64]]) -> _Tails:
+        """From designs with the columns constant, head, tail."""
+        return cls(
+            np.array(of),
+            np.stack([np.linalg.pinv(x)[1:] for x in designs]),
+            np.stack([np.linalg.inv(x.T @ x)[1:, 1:] for x in designs]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class _Candidates:
     kinds: tuple[str, ...]
     knots: tuple[int, ...]
     designs: tuple[NDArray[np.float64], ...]
     hats: NDArray[np.float64]
     costs: NDArray[np.float64]
+    free_knots: NDArray[np.float64]
     parameters: NDArray[np.float64]
-    bends: NDArray[np.intp]
-    """Which candidates have two slopes."""
-    slopes: NDArray[np.float64]
-    """Head and tail slope of each bend from the medians, shape (bends, 2, blocks)."""
-    covariances: NDArray[np.float64]
-    """Their covariance for unit noise, shape (bends, 2, 2)."""
+    bends: _Tails
+    passages: _Tails
 
 
 @lru_cache(maxsize=8)
@@ -96,19 +116,26 @@ def _candidates(k: int) -> _Candidates:
     for knot in range(2, k - 2):
         rows.append(("ramp", knot, np.column_stack((one, np.minimum(t, knot))), 2, 1))
         rows.append(("bend", knot, np.column_stack((one, np.minimum(t, knot), np.maximum(t - knot, 0.0))), 3, 1))
+    rows += [
+        ("passage", last, np.column_stack((one, np.clip(t, first, last))), 2, 2)
+        for first in range(1, k - 4)
+        for last in range(first + 2, k - 2)
+    ]
     rows += [("step", knot, np.column_stack((one, (t >= knot).astype(float))), 2, 1) for knot in range(2, k - 1)]
     hats = np.stack([x @ np.linalg.pinv(x) for _, _, x, _, _ in rows])
     bent = [i for i, r in enumerate(rows) if r[0] == "bend"]
+    passing = [i for i, r in enumerate(rows) if r[0] == "passage"]
+    with_tails = [np.column_stack((rows[i][2], np.maximum(t - rows[i][1], 0.0))) for i in passing]
     return _Candidates(
         tuple(r[0] for r in rows),
         tuple(r[1] for r in rows),
         tuple(r[2] for r in rows),
         hats,
         np.array([PARAMETER_COST * r[3] + KNOT_COST * r[4] for r in rows]),
+        np.array([float(r[4]) for r in rows]),
         np.array([float(r[3] + r[4]) for r in rows]),
-        np.array(bent),
-        np.stack([np.linalg.pinv(rows[i][2])[1:] for i in bent]),
-        np.stack([np.linalg.inv(rows[i][2].T @ rows[i][2])[1:, 1:] for i in bent]),
+        _Tails.made(bent, [rows[i][2] for i in bent]),
+        _Tails.made(passing, with_tails),
     )
 
 
@@ -118,17 +145,26 @@ def _above_zero(value: Floats, variance: Floats) -> Floats:
     return np.array([0.5 * math.erfc(-x / math.sqrt(2.0)) for x in z.tolist()])
 
 
-def _tail_of_rise(bank: _Candidates, medians: Floats, chi2: Floats, variance: float) -> str:
-    """Whether a rise goes on, slows or has ended: the likeliest, over every place where it may bend."""
-    head, tail = (bank.slopes @ medians).T
-    covariance = bank.covariances * variance
-    likelihood = np.exp(-0.5 * (chi2[bank.bends] - chi2[bank.bends].min())) * (head > 0.0)
-    if float(likelihood.sum()) <= 0.0:
-        return "rising"
+def _tail_of_rise(tails: _Tails, medians: Floats, chi2: Floats, variance: float) -> str:
+    """Whether a rise goes on, slows or has ended, over every place where it may do so."""
+    slopes = tails.slopes @ medians
+    likelihood = np.exp(-0.5 * (chi2[tails.of] - chi2[tails.of].min())) * (slopes[:, 0] > 0.0)
+    return _likeliest(slopes, tails.covariances * variance, likelihood) if likelihood.any() else "rising"
+
+
+def _likeliest(slopes: NDArray[np.float64], covariances: NDArray[np.float64], likelihood: Floats) -> str:
+    """The likeliest word for the tail of a rise.
+
+    Args:
+        slopes: head and tail slope of each fit, shape (fits, 2). covariances: theirs, shape (fits, 2, 2).
+        likelihood: of each fit, shape (fits,).
+    """
+    weights = likelihood / likelihood.sum()
 
     def exceeds(share: float) -> float:
-        spread = covariance[:, 1, 1] - 2.0 * share * covariance[:, 0, 1] + share * share * covariance[:, 0, 0]
-        return float(likelihood @ _above_zero(tail - share * head, spread)) / float(likelihood.sum())
+        contrast = np.array([-share, 1.0])
+        spread = np.einsum("i,fij,j->f", contrast, covariances, contrast)
+        return float(weights @ _above_zero(slopes @ contrast, spread))
 
     moves, keeps = exceeds(FLAT), exceeds(SLOWING)
     belief = {"plateau": 1.0 - moves, "slowing": moves - keeps, "rising": keeps}
@@ -160,7 +196,7 @@ def shape_of(values: Floats) -> Shape | None:
         level = float(medians.mean())
         return Shape("flat", None, level, level, level, level, level, 0.0, 0.0, 0.0)
     # BIC: ln K a parameter, and half of one more for a knot, which can sit anywhere.
-    knot_extra = np.array([0.5 if knot else 0.0 for knot in bank.knots])
+    knot_extra = 0.5 * bank.free_knots
     bic = k * np.log(np.maximum(sse, floor) / k) + (bank.parameters + knot_extra) * math.log(k)
     bic[0] = math.inf
     best = int(np.argmin(bic))
@@ -192,23 +228,33 @@ def shape_of(values: Floats) -> Shape | None:
     if gain <= GATE + 2.0 * (parameters - 2.0):
         return Shape("flat", None, level, level, level, level, level, point_sd, gain, 0.0)
 
+    if bank.kinds[pick] == "line" and fitted[-1] > fitted[0]:
+        goes_on = _tail_of_rise(bank.bends, medians, chi2, variance)
+        if goes_on != "rising":
+            # the curve that is told must be the one that the word is about
+            wanted = "ramp" if goes_on == "plateau" else "bend"
+            alike = [i for i, other in enumerate(bank.kinds) if other == wanted]
+            pick = alike[int(np.argmin(chi2[alike]))]
+            fitted = fits[pick]
     kind, knot = bank.kinds[pick], bank.knots[pick]
     start, end = float(fitted[0]), float(fitted[-1])
     top, bottom = float(fitted.max()), float(fitted.min())
     knot_point: int | None = edges[knot] if kind == "step" else (edges[knot] + edges[knot + 1]) // 2 if knot else None
     tail_slope = 0.0
     if kind == "line":
-        word = _tail_of_rise(bank, medians, chi2, variance) if end > start else "declining"
+        word = _tail_of_rise(bank.bends, medians, chi2, variance) if end > start else "declining"
         tail_slope = (end - start) / n
     elif kind == "ramp":
-        word = "bottomed" if end <= start else _tail_of_rise(bank, medians, chi2, variance)
+        word = "bottomed" if end <= start else _tail_of_rise(bank.bends, medians, chi2, variance)
+    elif kind == "passage":
+        word = "bottomed" if end <= start else _tail_of_rise(bank.passages, medians, chi2, variance)
     elif kind == "step":
         late = knot >= 0.75 * k
         word = ("jumped" if late else "plateau") if end > start else "collapsed"
     else:
-        at_knot = int(np.flatnonzero(bank.bends == pick)[0])
-        head, tail = (float(c) for c in bank.slopes[at_knot] @ medians)
-        tail_t = tail / math.sqrt(float(bank.covariances[at_knot][1, 1]) * variance)
+        at_knot = int(np.flatnonzero(bank.bends.of == pick)[0])
+        head, tail = (float(c) for c in bank.bends.slopes[at_knot] @ medians)
+        tail_t = tail / math.sqrt(float(bank.bends.covariances[at_knot][1, 1]) * variance)
         tail_slope = tail / m
         head_span = abs(head) * knot
         tail_span = abs(tail) * (k - 1 - knot)
@@ -217,7 +263,7 @@ def shape_of(values: Floats) -> Shape | None:
         elif head < 0.0 and tail_t < -TAIL_T:
             word = "declining"
         elif head > 0.0:
-            word = _tail_of_rise(bank, medians, chi2, variance)
+            word = _tail_of_rise(bank.bends, medians, chi2, variance)
         elif tail_t > TAIL_T:
             # it fell (or stood), and climbs now: still below its start it has not regained anything
             word = "rising" if tail_span > PEAK_LOSS * head_span else "bottomed"

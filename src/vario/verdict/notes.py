@@ -26,6 +26,7 @@ def notes_of(look: Look) -> Iterator[Note]:
     yield from _reward(look)
     yield from _gradient(look)
     yield from _between_prompts(look)
+    yield from _filtered(look)
     yield from _preference(look)
     yield from _systems(look)
 
@@ -147,6 +148,33 @@ def _gradient(look: Look) -> Iterator[Note]:
         yield Note(
             "grad-norm-is-pre-clip",
             f"gradient norms of {gradient.norm.level:.2g} exceed the bound of {gradient.clip_at:.2g}: they are logged before clipping",
+        )
+
+
+def _filtered(look: Look) -> Iterator[Note]:
+    run = look.history.run
+    reward = look.find("reward/mean", least=10)
+    if run.declared.reward_filtered is True and reward is not None:
+        yield Note(
+            "reward-filtered-by-design",
+            f"{reward.key} is the reward of the groups that a filter kept: these are mixed by construction, so it stays in "
+            f"the middle (now {reward.level:.2g}) however much is learnt; a held-out score shows that",
+        )
+    dropped = look.find("signal/groups-dropped", least=10)
+    if dropped is not None and dropped.level > 0.0:
+        yield Note(
+            "groups-filtered-by-design",
+            f"{dropped.level:.2g} groups a step are dropped for lack of spread ({dropped.key}): the filter costs samples, "
+            "and the groups that are trained on all carry signal",
+        )
+        return
+    tied = look.find("signal/zero-variance-share", least=10)
+    filter_ = run.knobs.get("dynamic-filter")
+    on = filter_ is not None and not filter_.is_default and filter_.current not in (None, False, 0, "", "none", "null")
+    if filter_ is not None and on and tied is not None and tied.level > 0.3:
+        yield Note(
+            "groups-filtered-by-design",
+            f"{100 * tied.level:.0f} % of the groups are tied, and {filter_.key} takes them out: no advantage is lost",
         )
 
 

@@ -805,6 +805,7 @@ def enable(context: Context) -> Mapping[str, str]:
         "reward/clipped-share": "log_metric('reward/clipped-share', share) in a reward function (GRPO, TRL 1.0 or later)",
         "systems/step-time": "logged as step_time from TRL 0.26 on",
         "systems/rollout-time": "profiling/Time taken: … goes to W&B, MLflow and trackio only (report_to)",
+        "systems/memory-share": "sampled by W&B itself: report_to='wandb' with WANDB_MODE=offline, and read its run-*.wandb",
         "reward/component/*/mean": "give reward functions apart (reward_funcs=[…]): each is logged",
     }
     if kind == "rloo":

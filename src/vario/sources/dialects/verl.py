@@ -185,11 +185,6 @@ _SETS = (
     r"val/(?P<part>.+)/test_score",
 )
 
-def _in_sds_of_a_group(context: Context, _: Series) -> Settled:
-    """GRPO's advantage of a completion stands at each of its tokens, in standard deviations of its group."""
-    by_std = context.config.get("algorithm.norm_adv_by_std_in_grpo", True)
-    return Settled(_estimator(context) == "grpo" and by_std is not False)
-
 
 ALIASES = (
     Alias("critic/score/mean", "reward/mean"),
@@ -214,7 +209,6 @@ ALIASES = (
     Alias("actor/pg_clipfrac", "clip/fraction/high", when=_high_side),
     Alias("actor/pg_clipfrac", "clip/fraction/total", when=_clip_counts),
     Alias("actor/pg_clipfrac_lower", "clip/fraction/low", when=_sided),
-    Alias("critic/advantages/max", "advantage/max", when=_in_sds_of_a_group),
     Alias("actor/pg_loss", "loss/policy"),
     Alias("actor/loss", "loss/total"),
     Alias("actor/grad_norm", "gradient/norm"),
@@ -308,6 +302,15 @@ def _estimator(context: Context) -> str | None:
     return value if isinstance(value, str) else None
 
 
+def derive(context: Context) -> Mapping[str, Series]:
+    """GRPO's advantage of a completion stands at each of its tokens, in standard deviations of its group."""
+    largest = context.series.get("critic/advantages/max")
+    by_std = context.config.get("algorithm.norm_adv_by_std_in_grpo", True)
+    if largest is None or _estimator(context) != "grpo" or by_std is False:
+        return {}
+    return {"advantage/max/group-sds": largest}
+
+
 def declare(context: Context, series: Mapping[str, Series]) -> Declared:
     """Updates per batch, caps, groups and the KL term, as configured."""
     number, actor = context.number, "actor_rollout_ref.actor."
@@ -399,6 +402,7 @@ def enable(context: Context) -> Mapping[str, str]:
         "behaviour-weight/mean": "algorithm.rollout_correction.rollout_is=token",
         "ratio/mean": "not logged by verl; actor/ppo_kl and actor/pg_clipfrac are its traces",
         "systems/step-time": "logged as timing_s/step",
+        "systems/memory-share": "sampled by W&B itself: trainer.logger with wandb and WANDB_MODE=offline, and read its run-*.wandb",
     }
 
 
@@ -410,6 +414,7 @@ DIALECT = Dialect(
     IGNORED,
     versions=versions,
     declare=declare,
+    derive=derive,
     knobs=knobs,
     enable=enable,
 )
