@@ -635,10 +635,12 @@ def reward_scale_drifts(plan: Plan) -> None:
     plan.success = {"judge": plan.success["correctness"]}
     plan.weights = {"judge": 1.0}
     plan.within_logged = True
+    plan.knobs["reward-scaling"] = "none"
     factor = 10.0 ** _ease(plan, _left(plan))
 
     def change(log: dict[str, Floats]) -> None:
-        for name in ("reward/mean", "reward/std/within-group"):
-            log[name] = log[name] * factor
+        for name in log:
+            if name.startswith("reward/"):
+                log[name] = log[name] * factor
 
     plan.after.append(change)

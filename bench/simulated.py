@@ -77,7 +77,7 @@ class Plan:
     plain: dict[str, Floats] = field(default_factory=dict)
     noises: dict[str, tuple[float, float]] = field(default_factory=dict)
     exact: dict[str, Floats] = field(default_factory=dict)
-    knobs: dict[str, float] = field(default_factory=dict)
+    knobs: dict[str, float | str] = field(default_factory=dict)
     updates: float = 1.0
     events: list[Event] = field(default_factory=list)
     after: list[Callable[[dict[str, Floats]], None]] = field(default_factory=list)
@@ -288,9 +288,8 @@ def _samples(rng: np.random.Generator, plan: Plan, memory: float | str, log: dic
         rewards[name] = np.clip(value[:, None, None] * lengths / mean[:, None, None], 0.0, 1.0)
     for name, x in rewards.items():
         total += plan.weights[name] * x
-        if len(rewards) > 1:
-            log[f"reward/component/{name}/mean"] = x.mean((1, 2))
-            log[f"reward/component/{name}/std"] = x.reshape(rows, batch).std(1, ddof=1)
+        log[f"reward/component/{name}/mean"] = x.mean((1, 2))
+        log[f"reward/component/{name}/std"] = x.reshape(rows, batch).std(1, ddof=1)
     within = total.std(2, ddof=1)
     log["reward/mean"] = total.mean((1, 2))
     log["reward/std/within-group" if plan.within_logged else "reward/std/batch"] = (
@@ -329,7 +328,7 @@ def drawn(rng: np.random.Generator, plan: Plan, memory: float | str, path: str) 
         _samples(rng, plan, memory, log)
         log["clip/fraction/total"] = log["clip/fraction/low"] + log["clip/fraction/high"]
         if "kl/reference" in log:
-            log["loss/total"] = log["loss/total"] + plan.knobs.get("kl-coef", 0.0) * log["kl/reference"]
+            log["loss/total"] = log["loss/total"] + float(plan.knobs.get("kl-coef", 0.0)) * log["kl/reference"]
     if plan.kind == "dpo":
         _preference(rng, plan, memory, log)
     if plan.kind == "ppo":

@@ -119,6 +119,7 @@ class Declared:
         reward_low, reward_high: bounds of the raw score.
         target: the held-out score (or the reward, where there is none) at which the user would stop.
         devices: accelerators that the run occupies; None if unknown.
+        test_run_rises: whether the reward rose when the same recipe was trained on the test set; None if not tried.
         baseline: the model before RL, by metric (`vario baseline`).
         reference: range of each metric in a healthy run of the same recipe, (low, high).
     """
@@ -137,6 +138,7 @@ class Declared:
     reward_filtered: bool | None = None
     target: float | None = None
     devices: float | None = None
+    test_run_rises: bool | None = None
     baseline: Mapping[str, Level] = field(default_factory=lambda: MappingProxyType({}))
     reference: Mapping[str, tuple[float, float]] = field(default_factory=lambda: MappingProxyType({}))
 
@@ -148,7 +150,7 @@ class Run:
     `run.until(step)` is the run as it stood then; nothing in it looks ahead. `unmapped` are keys
     that the dialect does not know, `unsettled` those whose meaning depends on what is not known
     (with the reason), `ignored` those that are known and carry no metric (with the reason). `budgets`
-    are the user's own bounds.
+    are the user's own bounds; `patch` names how the framework's settings are written down.
     """
 
     path: str
@@ -169,6 +171,7 @@ class Run:
     ignored_lines: int = 0
     warnings: tuple[str, ...] = ()
     budgets: tuple[Budget, ...] = ()
+    patch: str = "overrides"
 
     def missing(self) -> dict[str, str]:
         """Metrics that this framework could log and this run does not: how to log each."""

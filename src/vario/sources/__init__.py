@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -11,7 +12,7 @@ import numpy as np
 
 from vario.catalogue import lookup
 from vario.errors import ConfigError, NothingReadable, SeveralRuns, SourceError
-from vario.run import Ints, Run, Series, Setting
+from vario.run import Declared, Ints, Run, Series, Setting
 from vario.sources.dialects import DIALECTS
 from vario.sources.dialects.base import NEWEST, OLDEST, Context, Dialect, Version, give_meaning, with_part_sizes
 from vario.sources.places import Place, checkpoints_of, find, load, together
@@ -243,7 +244,7 @@ def interpret(table: Table, mapping: Mapping[str, str] | None = None) -> Run:
         series=MappingProxyType(dict(sorted(meaning.series.items()))),
         logged_steps=_steps_of(meaning.series) if dialect.axes else table.logged_steps(),
         config=MappingProxyType(config),
-        declared=dialect.declare(context, meaning.series),
+        declared=_with_devices(dialect.declare(context, meaning.series), dialect, context),
         knobs=MappingProxyType(with_part_sizes(dialect.knobs(context))),
         enable=MappingProxyType(dict(dialect.enable(context))),
         checkpoints=tuple(table.checkpoints),
@@ -254,4 +255,13 @@ def interpret(table: Table, mapping: Mapping[str, str] | None = None) -> Run:
         ignored=MappingProxyType(dict(meaning.ignored)),
         ignored_lines=table.ignored,
         warnings=tuple(dict.fromkeys(table.warnings)),
+        patch=dialect.patch,
     )
+
+
+def _with_devices(declared: Declared, dialect: Dialect, context: Context) -> Declared:
+    for keys in dialect.devices:
+        counts = [context.number(key) for key in keys]
+        if all(count is not None for count in counts):
+            return dataclasses.replace(declared, devices=math.prod(c for c in counts if c is not None))
+    return declared

@@ -126,7 +126,9 @@ def _draw(posterior: _Posterior, at: Floats, ceiling: float | None, floor: float
     if floor is not None:
         kept &= end >= floor - 1e-9
     if kept.sum() < DRAWS // 50:
-        return np.clip(levels, -math.inf if floor is None else floor, math.inf if ceiling is None else ceiling)
+        return np.asarray(
+            np.clip(levels, -math.inf if floor is None else floor, math.inf if ceiling is None else ceiling)
+        )
     return np.asarray(levels[kept])
 
 

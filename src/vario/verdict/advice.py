@@ -49,6 +49,8 @@ class Situation:
     at_ceiling: bool
     witnesses: frozenset[str]
     held_out_rises: bool | None = None
+    target_met: bool | None = None
+    """Whether the declared target is reached; None where none is declared."""
 
 
 def _open(situation: Situation) -> list[Incident]:
@@ -103,6 +105,13 @@ def advise(situation: Situation) -> Advice:
             "the ceiling is reached: nothing is left to gain on this data",
             ("harder data", "a held-out score that still rises"),
         )
+    if situation.target_met and situation.trajectory not in ("rising", "slowing"):
+        return Advice(
+            "stop",
+            "high",
+            "the target that you declared is met, and the score no longer rises",
+            ("a higher target",),
+        )
     if "kl-rises-without-reward" in named:
         return Advice(
             "stop",
@@ -155,6 +164,13 @@ def advise(situation: Situation) -> Advice:
     if situation.trajectory == "noise":
         return Advice(
             "intervene", "low", "the reward has not left its noise", ("more points", "a held-out score with error bars")
+        )
+    if situation.target_met is False:
+        return Advice(
+            "intervene",
+            "medium",
+            "the score stands below the target that you declared",
+            ("a score that moves again", "a lower target"),
         )
     return Advice(
         "cannot-tell",

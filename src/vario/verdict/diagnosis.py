@@ -7,29 +7,27 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from vario.instruments import Entropy, History, Kl, Look, Reading, Reward, Witness
-from vario.rules.base import Broken, Turn
+from vario.rules.base import Broken, Severity
+from vario.rules.choice import Choice
 from vario.rules.engine import CONFIDENCE, Incident, Judgement, judge
-from vario.run import Run, Setting
-from vario.verdict.advice import Situation, advise
+from vario.run import Run
+from vario.verdict.advice import FATAL, Situation, advise
+from vario.verdict.changes import Change, change_of
 from vario.verdict.checkpoint import BestCheckpoint, best_checkpoint
+from vario.verdict.experiments import Experiment, experiments
+from vario.verdict.ladder import Branch, Evidence, Rung, branch_of
 from vario.verdict.narrative import narrate
 from vario.verdict.notes import Note, notes_of
+from vario.verdict.phases import Phase, phases_of
+from vario.verdict.rate import Rate, rate_of
 from vario.verdict.regime import regime_of
+from vario.verdict.risk import Risk, risk_of
+from vario.verdict.tensions import tensions_of
 from vario.verdict.trajectory import reconciled, score_of, trajectory_of
+from vario.verdict.upside import Upside, upside_of
 
 SCHEMA = "diagnosis/v1"
 SPARK_POINTS = 40
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One knob to turn, in the framework's own words."""
-
-    knob: str
-    key: str | None
-    current: Setting
-    suggested: Setting
-    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,28 +64,31 @@ class UnknownCheck:
 
 
 @dataclass(frozen=True, slots=True)
-class Risk:
-    """What going on may cost."""
-
-    text: str
-    kl_since_best: float | None
-    steps_since_best: int | None
-    reward_lost: float | None
-
-
-@dataclass(frozen=True, slots=True)
 class Verdict:
-    """The joint answer. `upside` is not forecast yet: `None` means that vario cannot tell."""
+    """The joint answer.
+
+    Attributes:
+        phases: the regime along the run. rate: how fast the score climbs now and before.
+        tensions: what seems to contradict, and how it was resolved.
+        ladder: where a reward that does not rise stands, None where it rises or cannot be told.
+        experiments: what would decide what the log cannot tell.
+    """
 
     action: str
     confidence: str
     trajectory: str
     regime: str
     best_checkpoint: BestCheckpoint | None
+    upside: Upside
     risk: Risk
     narrative: str
     why: str
     would_change_it: tuple[str, ...]
+    phases: tuple[Phase, ...] = ()
+    rate: Rate | None = None
+    tensions: tuple[str, ...] = ()
+    ladder: Branch | None = None
+    experiments: tuple[Experiment, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.action} ({self.confidence} confidence): {self.narrative}"
@@ -122,28 +123,33 @@ class Diagnosis:
     unknown: tuple[UnknownCheck, ...]
     broken: tuple[tuple[str, str], ...]
     readings: dict[str, ReadingSummary] = field(default_factory=dict)
+    suppressed: tuple[tuple[Finding, str], ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
-def diagnose(run: Run, *, replay: bool = True) -> Diagnosis:
+def diagnose(run: Run, *, replay: bool = True, choice: Choice | None = None) -> Diagnosis:
     """Diagnose a run as it stands at its last step.
 
     Args:
         run: from `vario.read`; cut it with `run.until(step)` to look at an earlier moment.
         replay: False skips the replay of earlier looks: faster, without hold times and `detected_at`.
+        choice: which rules to ask, and which findings are suppressed; all of them, and none.
     """
-    judgement = judge(run, replay=replay)
+    chosen = choice if choice is not None else Choice()
+    judgement = judge(run, replay=replay, rules=chosen.rules, suppressed=chosen.suppressed)
     look = judgement.look if judgement is not None else Look(History(run), 0)
     incidents = judgement.incidents if judgement is not None else ()
-    findings = tuple(_finding(i, run) for i in incidents)
-    verdict = _verdict(look, incidents)
+    quiet = judgement.suppressed if judgement is not None else ()
     return Diagnosis(
         run,
-        verdict,
-        findings,
+        _verdict(look, incidents),
+        tuple(_finding(i, run) for i in incidents),
         tuple(notes_of(look)) if judgement is not None else (),
         _unknown(judgement, run) if judgement is not None else (),
         _broken(judgement) if judgement is not None else (),
         _readings(look),
+        tuple((_finding(i, run), chosen.suppressed[i.rule.name]) for i in quiet),
+        chosen.warnings,
     )
 
 
@@ -157,16 +163,11 @@ def _verdict(look: Look, incidents: tuple[Incident, ...]) -> Verdict:
     trajectory = reconciled(trajectory_of(score, reward), score, open_names)
     regime = regime_of(kl, score)
     best = best_checkpoint(look, score)
-    witnesses = set()
-    if kl is not None:
-        witnesses.add("kl")
-    if isinstance(look.instrument(Entropy), Entropy):
-        witnesses.add("entropy")
-    if isinstance(look.instrument(Witness), Witness) or look.find("eval/preference/margin", least=4) is not None:
-        witnesses.add("held-out")
+    witnesses = _witnesses(look, kl)
     share = reward.share_of_ceiling if reward is not None else None
-    converged = any(i.rule.name == "run-has-converged" and i.until is None for i in incidents)
+    converged = "run-has-converged" in open_names
     at_ceiling = trajectory.word in ("saturated", "plateau") and ((share is not None and share >= 0.95) or converged)
+    target = look.history.run.declared.target
     advice = advise(
         Situation(
             trajectory.word,
@@ -174,23 +175,77 @@ def _verdict(look: Look, incidents: tuple[Incident, ...]) -> Verdict:
             regime,
             incidents,
             at_ceiling,
-            frozenset(witnesses),
+            witnesses,
             _held_out_rises(look),
+            None if target is None or best is None else best.value >= target,
         )
     )
-    risk = _risk(look, kl, score, best)
-    narrative = narrate(look, score, trajectory, regime, advice, best, incidents, frozenset(witnesses))
+    branch = _ladder(look, trajectory.word, incidents)
+    tensions = tuple(tensions_of(look, trajectory.word, open_names))
+    narrative = narrate(look, score, trajectory, regime, advice, best, incidents, witnesses, tensions)
     return Verdict(
         advice.action,
         _joint(advice.confidence, trajectory.confidence),
         trajectory.word,
         regime,
         best,
-        risk,
+        upside_of(look, score, trajectory.word),
+        risk_of(look, kl, score, best, incidents),
         narrative,
         advice.why,
         advice.would_change_it,
+        phases_of(kl, score),
+        rate_of(score),
+        tensions,
+        branch,
+        experiments(look.history.run, frozenset(i.rule.name for i in incidents if i.until is None), branch),
     )
+
+
+def _witnesses(look: Look, kl: Kl | None) -> frozenset[str]:
+    """What else than the reward can be asked."""
+    found = set()
+    if kl is not None:
+        found.add("kl")
+    if isinstance(look.instrument(Entropy), Entropy):
+        found.add("entropy")
+    if isinstance(look.instrument(Witness), Witness) or look.find("eval/preference/margin", least=4) is not None:
+        found.add("held-out")
+    return frozenset(found)
+
+
+STANDS_STILL = ("noise", "flat-low", "declining")
+"""Trajectories of a reward that never rose."""
+NEVER_ROSE = frozenset(
+    {"reward-never-rises", "task-too-hard", "policy-does-not-move", "reward-is-noise", "reward-constant"}
+)
+
+
+STUCK = frozenset({"policy-does-not-move", "kl-pinned-near-zero", "truncation-never-ends", "weights-never-synced"})
+"""Findings that explain by themselves why nothing rises."""
+
+
+def _ladder(look: Look, trajectory: str, incidents: tuple[Incident, ...]) -> Branch | None:
+    """Where a reward that does not rise stands on the ladder; None for one that rises, or for pairs."""
+    if look.find("reward/mean") is None:
+        return None
+    firing = [i for i in incidents if i.until is None]
+    still = trajectory in STANDS_STILL or any(i.rule.name in NEVER_ROSE for i in _with_symptoms(firing))
+    if not still and trajectory != "too-short":
+        return None
+    mend = [
+        i.rule.name
+        for i in firing
+        if i.rule.name in STUCK or (i.severity == Severity.CRITICAL and i.rule.name in FATAL)
+    ]
+    declared = look.history.run.declared
+    first = look.find("eval/score/mean")
+    before = "eval/score/mean" in declared.baseline or (
+        first is not None and int(first.steps[0]) <= int(look.history.run.logged_steps[0])
+    )
+    rises = None if trajectory == "too-short" else False
+    branch = branch_of(Evidence(rises, mend[0] if mend else "", before, declared.test_run_rises))
+    return None if branch.rung in (Rung.RISES, Rung.TOO_EARLY) else branch
 
 
 def _with_symptoms(incidents: Iterable[Incident]) -> Iterator[Incident]:
@@ -220,44 +275,9 @@ def _joint(action: str, trajectory: str) -> str:
     return min(action, trajectory, key=CONFIDENCE.index)
 
 
-def _risk(look: Look, kl: Kl | None, score: Reading | None, best: BestCheckpoint | None) -> Risk:
-    if best is None or score is None:
-        return Risk("not known: no score to rank checkpoints by", None, None, None)
-    ranked = look.find(best.by)
-    since = look.step - best.step
-    lost = max(0.0, best.value - ranked.level) if ranked is not None and since > 0 else 0.0
-    drift = kl.reference.level - kl.reference.level_at(best.step) if kl is not None else None
-    parts = [f"{since} steps since the best one (step {best.step})"]
-    if lost is not None and lost > 0.0:
-        parts.append(f"{lost:.3g} of {best.by} lost since")
-    if drift is not None:
-        parts.append(f"KL changed by {drift:.2g} {'' if kl is None else kl.unit} since")
-    return Risk("; ".join(parts), drift, since, lost)
-
-
-def _change(turn: Turn, run: Run) -> Change | None:
-    knob = run.knobs.get(turn.knob)
-    current = knob.current if knob is not None else None
-    suggested: Setting = turn.to
-    if turn.factor is not None:
-        if isinstance(current, int | float) and not isinstance(current, bool):
-            if current == 0:
-                if turn.factor < 1.0:
-                    return None  # it is at zero already: nothing to lower
-                suggested = {"kl-coef": 0.001, "entropy-bonus": 0.001}.get(turn.knob)
-            else:
-                value = current / turn.factor if knob is not None and knob.inverse else current * turn.factor
-                suggested = max(1, round(value)) if isinstance(current, int) else float(f"{value:.2g}")
-                if suggested == current:
-                    return None
-    elif turn.to is not None and current == turn.to:
-        return None
-    return Change(turn.knob, knob.key if knob is not None else None, current, suggested, turn.why)
-
-
 def _finding(incident: Incident, run: Run) -> Finding:
     rule = incident.rule
-    changes = tuple(c for t in rule.turns if (c := _change(t, run)) is not None)
+    changes = tuple(c for t in rule.turns if (c := change_of(t, run)) is not None)
     return Finding(
         rule.code,
         rule.name,

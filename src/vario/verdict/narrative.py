@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vario.instruments import Look, Reading
-from vario.rules.base import Severity
+from vario.rules.base import Severity, number
 from vario.rules.engine import Incident
 from vario.verdict.advice import Advice
 from vario.verdict.checkpoint import BestCheckpoint
@@ -33,6 +33,7 @@ def narrate(
     best: BestCheckpoint | None,
     incidents: tuple[Incident, ...],
     witnesses: frozenset[str],
+    tensions: tuple[str, ...] = (),
 ) -> str:
     """A few sentences, each from what was measured."""
     said = [f"{SAYS[trajectory.word]} ({trajectory.why})."]
@@ -46,7 +47,10 @@ def narrate(
         and not any(n in look.history.run.series for n in ("kl/reference", "kl/reference/sequence"))
         and look.find("preference/margin") is None
     ):
-        said.append("KL to a reference is not logged: what the gain costs in drift cannot be seen.")
+        said.append(
+            "KL to a reference is not logged: what the gain costs in drift cannot be seen." + _substitutes(look)
+        )
+    said += [f"{t[0].upper()}{t[1:]}." for t in tensions]
     causes = [i for i in incidents if i.severity >= Severity.WARNING and i.until is None]
     if causes:
         names = ", ".join(i.rule.name for i in causes[:3])
@@ -65,3 +69,21 @@ def narrate(
     if trajectory.word in ("rising", "slowing") and missing and look.find("preference/margin") is None:
         said.append(f"The reward alone proves nothing: missing as a witness: {', '.join(missing)}.")
     return " ".join(said)
+
+
+SUBSTITUTES = ("kl/update", "entropy/mean", "length/mean")
+"""What shows that a policy moves where no reference is logged."""
+
+
+def _substitutes(look: Look) -> str:
+    """What else moved, in one sentence."""
+    moved = []
+    for name in SUBSTITUTES:
+        reading = look.find(name, least=24)
+        if reading is None or reading.shape is None:
+            continue
+        if reading.shape.moved and abs(reading.level - reading.start) > 0.1 * abs(reading.start):
+            moved.append(f"{name} went from {number(reading.start)} to {number(reading.level)}")
+        else:
+            moved.append(f"{name} stays near {number(reading.level)}")
+    return f" In its place: {', '.join(moved)}." if moved else ""

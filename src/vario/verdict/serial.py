@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping
 
 from vario.verdict.diagnosis import SCHEMA, Diagnosis, Finding
+from vario.verdict.risk import Risk
+from vario.verdict.upside import Upside
 
 VERSION = "0.1.0"
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
@@ -51,6 +53,41 @@ def _finding(finding: Finding) -> dict[str, object]:
     return made
 
 
+def _upside(upside: Upside) -> dict[str, object]:
+    return {
+        "expected": upside.expected,
+        "interval80": upside.interval80,
+        "method": upside.method,
+        "by": upside.by,
+        "steps": upside.steps,
+        "level": upside.level,
+        "chance": upside.chance,
+        "laws": upside.laws,
+    }
+
+
+def _risk(risk: Risk) -> dict[str, object]:
+    cost = risk.cost
+    return {
+        "text": risk.text,
+        "kl_since_best": risk.kl_since_best,
+        "steps_since_best": risk.steps_since_best,
+        "reward_lost": risk.reward_lost,
+        "budgets": [
+            {"name": b.name, "used": b.used, "arrives": b.arrives, "interval": b.interval} for b in risk.budgets
+        ],
+        "cost": {
+            "hours": cost.hours,
+            "hours_since_best": cost.hours_since_best,
+            "hours_since_first_finding": cost.hours_since_first_finding,
+            "devices": cost.devices,
+            "device_hours": cost.device_hours(cost.hours),
+            "device_hours_since_best": cost.device_hours(cost.hours_since_best),
+            "device_hours_since_first_finding": cost.device_hours(cost.hours_since_first_finding),
+        },
+    }
+
+
 def to_json(diagnosis: Diagnosis) -> dict[str, Json]:
     """The document that `--format json` prints."""
     run, verdict, best = diagnosis.run, diagnosis.verdict, diagnosis.verdict.best_checkpoint
@@ -69,7 +106,7 @@ def to_json(diagnosis: Diagnosis) -> dict[str, Json]:
             "unmapped": run.unmapped,
             "unsettled": dict(run.unsettled),
             "ignored_lines": run.ignored_lines,
-            "warnings": run.warnings,
+            "warnings": (*run.warnings, *diagnosis.warnings),
             "events": [{"kind": e.kind, "step": e.step, "text": e.text} for e in run.events],
         },
         "verdict": {
@@ -87,18 +124,40 @@ def to_json(diagnosis: Diagnosis) -> dict[str, Json]:
                 "interval": best.interval,
                 "nearest_saved": best.nearest_saved,
             },
-            "upside": {"expected": None, "interval80": None, "method": "cannot tell: no forecast is made"},
-            "risk": {
-                "text": verdict.risk.text,
-                "kl_since_best": verdict.risk.kl_since_best,
-                "steps_since_best": verdict.risk.steps_since_best,
-                "reward_lost": verdict.risk.reward_lost,
-                "budgets": [],
-            },
+            "upside": _upside(verdict.upside),
+            "risk": _risk(verdict.risk),
             "narrative": verdict.narrative,
             "would_change_it": verdict.would_change_it,
+            "phases": [
+                {"first": p.first, "last": p.last, "regime": p.regime, "kl": p.kl, "reward": p.reward}
+                for p in verdict.phases
+            ],
+            "rate": None
+            if verdict.rate is None
+            else {
+                "since": verdict.rate.since,
+                "per_100_steps_before": verdict.rate.before,
+                "per_100_steps_now": verdict.rate.now,
+                "change": verdict.rate.change,
+            },
+            "tensions": verdict.tensions,
+            "ladder": None
+            if verdict.ladder is None
+            else {"rung": verdict.ladder.rung.value, "means": verdict.ladder.means, "next": verdict.ladder.words},
+            "experiments": [
+                {
+                    "name": e.name,
+                    "why": e.why,
+                    "tells": e.tells,
+                    "settings": e.settings,
+                    "patch": e.patch,
+                    "steps": e.words,
+                }
+                for e in verdict.experiments
+            ],
         },
         "findings": [_finding(f) for f in diagnosis.findings],
+        "suppressed": [{**_finding(f), "reason": why} for f, why in diagnosis.suppressed],
         "notes": [{"name": n.name, "text": n.text} for n in diagnosis.notes],
         "unknown": [
             {"code": u.code, "name": u.name, "missing": u.missing, "enable": u.enable, "reason": u.reason}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vario.instruments import Look, Reading, Reward
-from vario.stats.shape import MIN_POINTS
+from vario.stats.shape import MIN_POINTS, PEAK_LOSS
 from vario.stats.trend import between_halves, two_scale
 
 WORDS = ("rising", "slowing", "plateau", "peaked", "declining", "noise", "flat-low", "saturated", "too-short")
@@ -118,7 +118,10 @@ def reconciled(said: Trajectory, score: Reading | None, open_names: frozenset[st
     fell = [name for name in FELL if name in open_names]
     if score is None or not fell or said.word not in ("noise", "plateau", "rising", "slowing"):
         return said
-    gained = score.high - score.start > 0.5 * (score.high - score.level)
+    lost, gain = score.high - score.level, score.high - score.start
+    if lost < max(PEAK_LOSS * gain, score.noise_sd):
+        return said  # the finding is about another score
+    gained = gain > 0.5 * lost
     word = "peaked" if gained and score.best_step() > int(score.steps[score.points // 10]) else "declining"
     return Trajectory(word, "low", f"{said.why}; but {fell[0]} is open: from {score.high:.3g} to {score.level:.3g}")
 

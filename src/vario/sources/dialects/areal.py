@@ -535,4 +535,6 @@ DIALECT = Dialect(
     derive=derive,
     knobs=knobs,
     enable=enable,
+    patch="yaml",
+    devices=(("cluster.n_gpus_per_node", "cluster.n_nodes"),),
 )

@@ -276,4 +276,5 @@ DIALECT = Dialect(
     derive=derive,
     knobs=knobs,
     enable=enable,
+    patch="keywords",
 )

@@ -273,4 +273,5 @@ DIALECT = Dialect(
     declare=declare,
     knobs=knobs,
     enable=enable,
+    patch="yaml",
 )

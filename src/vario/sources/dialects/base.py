@@ -106,6 +106,8 @@ class Dialect:
         knobs: the framework's own names and values for the canonical knobs.
         enable: how each metric that could be missing would be logged.
         axes: groups of keys that are counted by a step of their own.
+        patch: how a setting is written so that it can be pasted (`vario.verdict.patch` knows the ways).
+        devices: settings whose product is the number of accelerators; the first complete line counts.
     """
 
     name: str
@@ -120,6 +122,8 @@ class Dialect:
     knobs: Callable[[Context], Mapping[str, KnobSetting]] = lambda _: {}
     enable: Callable[[Context], Mapping[str, str]] = lambda _: {}
     axes: Sequence[Axis] = ()
+    patch: str = "overrides"
+    devices: Sequence[tuple[str, ...]] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,4 +118,5 @@ DIALECT = Dialect(
     declare=declare,
     knobs=knobs,
     enable=enable,
+    patch="flags",
 )

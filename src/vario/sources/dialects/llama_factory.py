@@ -182,4 +182,5 @@ DIALECT = Dialect(
     declare=declare,
     knobs=knobs,
     enable=enable,
+    patch="yaml",
 )

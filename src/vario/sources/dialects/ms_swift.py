@@ -380,4 +380,5 @@ DIALECT = Dialect(
     derive,
     knobs,
     enable,
+    patch="flags",
 )

@@ -387,4 +387,6 @@ DIALECT = Dialect(
     derive=derive,
     knobs=knobs,
     enable=enable,
+    patch="yaml",
+    devices=(("cluster.gpus_per_node", "cluster.num_nodes"),),
 )

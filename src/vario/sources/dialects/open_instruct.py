@@ -426,4 +426,5 @@ DIALECT = Dialect(
     derive=derive,
     knobs=knobs,
     enable=enable,
+    patch="flags",
 )

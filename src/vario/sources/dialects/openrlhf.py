@@ -418,4 +418,5 @@ DIALECT = Dialect(
     knobs,
     enable,
     axes=(Axis("eval_", "eval_global_step"),),
+    patch="flags",
 )

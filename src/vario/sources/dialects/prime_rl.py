@@ -402,4 +402,5 @@ DIALECT = Dialect(
     declare=declare,
     knobs=knobs,
     enable=enable,
+    patch="toml",
 )

@@ -405,4 +405,5 @@ DIALECT = Dialect(
     knobs=knobs,
     enable=enable,
     axes=AXES,
+    patch="dashed-flags",
 )

@@ -830,4 +830,5 @@ DIALECT = Dialect(
     derive,
     knobs=knobs,
     enable=enable,
+    patch="keywords",
 )

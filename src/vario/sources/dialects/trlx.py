@@ -170,4 +170,5 @@ DIALECT = Dialect(
     derive=derive,
     knobs=knobs,
     enable=enable,
+    patch="yaml",
 )

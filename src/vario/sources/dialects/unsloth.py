@@ -124,4 +124,5 @@ DIALECT = replace(
     declare=declare,
     knobs=knobs,
     enable=enable,
+    patch="keywords",
 )

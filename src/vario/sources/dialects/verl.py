@@ -417,4 +417,5 @@ DIALECT = Dialect(
     derive=derive,
     knobs=knobs,
     enable=enable,
+    devices=(("trainer.n_gpus_per_node", "trainer.nnodes"),),
 )

@@ -7,6 +7,7 @@ import textwrap
 from vario.rules.base import number
 from vario.surfaces.cli.spark import safe, sparkline
 from vario.verdict import Diagnosis, Finding
+from vario.verdict.upside import Upside
 
 WIDTH = 80
 FAMILIES = (
@@ -79,8 +80,44 @@ def _head(diagnosis: Diagnosis) -> list[str]:
                 f"best step {best.step} (between {best.interval[0]} and {best.interval[1]}) by {best.by} = {number(best.value)}; {saved}"
             )
         )
-    lines.append(_wrap(f"upside: cannot tell (no forecast yet). risk: {verdict.risk.text}"))
+    if len(verdict.phases) > 1:
+        told = (
+            f"{p.regime.replace('kl-', 'KL ').replace('-reward-', ', reward ')} to step {p.last}"
+            for p in verdict.phases
+        )
+        lines.append(_wrap(f"phases: {'; '.join(told)}"))
+    if verdict.rate is not None:
+        (low, rate, high), before = verdict.rate.now, verdict.rate.before[1]
+        lines.append(
+            _wrap(
+                f"rate: {number(rate)} [{number(low)}, {number(high)}] in 100 steps since step {verdict.rate.since}, "
+                f"{number(before)} before: {verdict.rate.change}"
+            )
+        )
+    lines.append(_wrap(f"upside: {_upside(verdict.upside)}"))
+    lines += [_wrap(law, "    ", "    ") for law in verdict.upside.laws]
+    lines.append(_wrap(f"risk: {verdict.risk.text}"))
     lines.append(_wrap(f"would change it: {'; '.join(verdict.would_change_it)}"))
+    return lines
+
+
+def _upside(upside: Upside) -> str:
+    if upside.expected is None or upside.interval80 is None:
+        return upside.method
+    low, high = upside.interval80
+    return f"{number(upside.expected)} [{number(low)}, {number(high)}] (80 %) by a {upside.method}"
+
+
+def _experiments(diagnosis: Diagnosis) -> list[str]:
+    made = diagnosis.verdict.experiments
+    if not made:
+        return []
+    lines = ["", "what would decide it"]
+    for experiment in made:
+        lines.append(_wrap(f"{experiment.name}: {experiment.why}", "    ", "  - "))
+        lines += [_wrap(f"{outcome}: {means}", "      ", "    ") for outcome, means in experiment.tells.items()]
+        lines += [_wrap(word, "      ", "    * ") for word in experiment.words]
+        lines += [f"      {safe(line)}" for line in experiment.patch.splitlines()]
     return lines
 
 
@@ -168,9 +205,13 @@ def diagnosis_text(diagnosis: Diagnosis, *, pedantic: bool = False) -> str:
     if diagnosis.notes:
         lines += ["", "looks wrong but is fine"]
         lines += [_wrap(f"{n.name}: {n.text}", "    ", "  - ") for n in diagnosis.notes]
+    lines += _experiments(diagnosis)
+    if diagnosis.suppressed:
+        lines += ["", "suppressed"]
+        lines += [_wrap(f"{f.name}: {why}", "    ", "  - ") for f, why in diagnosis.suppressed]
     lines += _blind(diagnosis)
     lines += [_wrap(f"rule {n} failed and was left out: {e}", "    ", "  ! ") for n, e in diagnosis.broken]
-    lines += [_wrap(w, "    ", "  ! ") for w in run.warnings]
+    lines += [_wrap(w, "    ", "  ! ") for w in (*run.warnings, *diagnosis.warnings)]
     if run.ignored_lines:
         lines.append(f"  ! {run.ignored_lines} lines or rows could not be read and were left out")
     return "\n".join(lines)

@@ -1,0 +1,207 @@
+"""Two runs or more beside each other: settings that differ, where metrics part, and what each is worth at equal cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from vario.run import Floats, Run, Series, Setting
+from vario.stats.departure import departure
+from vario.stats.spread import thin
+from vario.verdict.diagnosis import Diagnosis
+from vario.verdict.ladder import Branch, Evidence, branch_of
+
+AXES = ("steps", "samples", "KL")
+POINTS = 240
+"""Places at which two runs are compared: no more than a look reads."""
+KL_PLACES = 5
+CLOCKS = ("systems/tokens", "systems/wall-clock", "learning-rate")
+SCORES = ("reward/mean", "eval/score/mean", "preference/margin")
+NAMES = ("path", "output_dir", "run_name", "logging_dir", "experiment_name", "trial_name", "name")
+"""Settings that name a run and do not make it."""
+RISES = ("rising", "slowing", "plateau", "peaked", "saturated")
+"""Trajectories of a reward that has risen; a plateau counts where it did so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Departure:
+    """A metric of one run that stays apart from the first run's from `at` on, with both levels at the end."""
+
+    metric: str
+    run: int
+    axis: str
+    at: float
+    first: float
+    other: float
+
+
+@dataclass(frozen=True, slots=True)
+class AtEqualKl:
+    """A score of every run where each had spent the same KL; None where a run never did."""
+
+    kl: float
+    score: str
+    values: tuple[float | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The first run is the one that the others are held against.
+
+    `settings` are those that differ; `branch` is the ladder's, where the first run does not rise and there is one other.
+    """
+
+    diagnoses: tuple[Diagnosis, ...]
+    settings: Mapping[str, tuple[Setting, ...]]
+    departures: tuple[Departure, ...]
+    equal_kl: tuple[AtEqualKl, ...]
+    branch: Branch | None
+    notes: tuple[str, ...]
+
+
+def compare(diagnoses: Sequence[Diagnosis]) -> Comparison:
+    """Compare diagnosed runs, the first one with each of the others."""
+    runs = [d.run for d in diagnoses]
+    departures: list[Departure] = []
+    notes = []
+    for axis in AXES:
+        places = [_axis(run, axis) for run in runs]
+        missing = [str(i + 1) for i, p in enumerate(places) if p is None]
+        if missing:
+            notes.append(f"at equal {axis}: run {', '.join(missing)} does not log it")
+            continue
+        for i in range(1, len(runs)):
+            departures += _departures(runs[0], runs[i], i, axis, places[0], places[i])
+    return Comparison(
+        tuple(diagnoses), _settings(runs), tuple(departures), tuple(_equal_kl(runs)), _branch(diagnoses), tuple(notes)
+    )
+
+
+def _settings(runs: Sequence[Run]) -> dict[str, tuple[Setting, ...]]:
+    keys = dict.fromkeys(key for run in runs for key in run.config)
+    found = {}
+    for key in keys:
+        values = tuple(run.config.get(key) for run in runs)
+        if len({repr(v) for v in values}) > 1 and key.rpartition(".")[2] not in NAMES:
+            found[key] = values
+    return found
+
+
+def _axis(run: Run, axis: str) -> Series | None:
+    """Where a run stood, by step: the step itself, the samples seen, or the KL spent (which never comes back)."""
+    if axis == "steps":
+        steps = run.logged_steps
+        return Series("step", steps, steps.astype(np.float64))
+    if axis == "samples":
+        tokens = run.series.get("systems/tokens")
+        if tokens is not None:
+            return tokens
+        batch = run.declared.batch_completions
+        return Series("samples", run.logged_steps, run.logged_steps * batch) if batch else None
+    kl = run.series.get("kl/reference") or run.series.get("kl/reference/sequence")
+    if kl is None:
+        return None
+    steps, values = kl.finite()
+    if values.size < 2 * POINTS // 10:
+        return None
+    smooth, size = thin(values, POINTS)
+    at = steps[steps.size - smooth.size * size :].reshape(-1, size)[:, -1]
+    return Series(kl.key, at, np.maximum.accumulate(smooth))
+
+
+def _along(series: Series, places: Series, grid: Floats) -> Floats | None:
+    """A metric at the places of a grid; None where the run was not there with enough points."""
+    steps, values = series.finite()
+    if values.size < 2:
+        return None
+    where = np.interp(steps.astype(np.float64), places.steps.astype(np.float64), places.values)
+    inside = (grid >= where[0]) & (grid <= where[-1])
+    if not inside.all():
+        return None
+    edges = np.concatenate(([-np.inf], (grid[1:] + grid[:-1]) / 2.0, [np.inf]))
+    cell = np.searchsorted(edges, where, side="right") - 1
+    counts = np.bincount(cell, minlength=grid.size)[: grid.size]
+    sums = np.bincount(cell, weights=values, minlength=grid.size)[: grid.size]
+    means = np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
+    gaps = np.isnan(means)
+    if gaps.mean() > 0.5:
+        return None
+    means[gaps] = np.interp(grid[gaps], grid[~gaps], means[~gaps])
+    return np.asarray(means)
+
+
+def _grid(a: Series, b: Series, points: int) -> Floats | None:
+    low = max(float(a.values[0]), float(b.values[0]))
+    high = min(float(a.values[-1]), float(b.values[-1]))
+    return np.linspace(low, high, points) if high > low else None
+
+
+def _departures(a: Run, b: Run, index: int, axis: str, at_a: Series | None, at_b: Series | None) -> list[Departure]:
+    if at_a is None or at_b is None or not len(at_a) or not len(at_b):
+        return []
+    found = []
+    for name in a.series:
+        if name not in b.series or name.startswith(CLOCKS) or (axis == "KL" and name not in SCORES):
+            continue
+        fewest = min(len(a.series[name]), len(b.series[name]), POINTS)
+        grid = _grid(at_a, at_b, max(fewest, 2))
+        if grid is None:
+            continue
+        first, other = _along(a.series[name], at_a, grid), _along(b.series[name], at_b, grid)
+        if first is None or other is None:
+            continue
+        where = departure(first, other)
+        if where is not None:
+            edge = max(3, grid.size // 10)
+            ends = (float(np.median(first[-edge:])), float(np.median(other[-edge:])))
+            found.append(Departure(name, index, axis, float(grid[where]), *ends))
+    return sorted(found, key=lambda d: d.at)
+
+
+def _equal_kl(runs: Sequence[Run]) -> list[AtEqualKl]:
+    places = [_axis(run, "KL") for run in runs]
+    known = [p for p in places if p is not None and len(p)]
+    score = next((s for s in SCORES if all(s in run.series for run in runs)), None)
+    if len(known) < 2 or len(known) < len(runs) or score is None:
+        return []
+    high = min(float(p.values[-1]) for p in known)
+    low = max(float(p.values[0]) for p in known)
+    if high <= low:
+        return []
+    made = []
+    edges = np.linspace(low, high, KL_PLACES + 1)
+    for left, right in pairwise(edges.tolist()):
+        values = []
+        for run, place in zip(runs, known, strict=True):
+            steps, measured = run.series[score].finite()
+            at = np.interp(steps.astype(np.float64), place.steps.astype(np.float64), place.values)
+            here = measured[(at >= left) & (at <= right)]
+            values.append(float(here.mean()) if here.size else None)
+        made.append(AtEqualKl((left + right) / 2.0, score, tuple(values)))
+    return made
+
+
+def rises(diagnosis: Diagnosis) -> bool | None:
+    """Whether the reward of a run has risen; None while that cannot be said."""
+    word = diagnosis.verdict.trajectory
+    if word == "too-short":
+        return None
+    reading = diagnosis.readings.get("reward/mean")
+    if word == "plateau":
+        return reading is not None and reading.direction == "up"
+    return word in RISES
+
+
+def _branch(diagnoses: Sequence[Diagnosis]) -> Branch | None:
+    """The ladder's branch with the second run as the one on the test set; None where the first one rises."""
+    if len(diagnoses) != 2 or any("reward/mean" not in d.run.series for d in diagnoses):
+        return None
+    train, test = rises(diagnoses[0]), rises(diagnoses[1])
+    if train is not False:
+        return None
+    own = diagnoses[0].verdict.ladder
+    mend = own.rung.value if own is not None and own.rung.value == "mend-first" else ""
+    return branch_of(Evidence(train, mend, True, test, test is None))
