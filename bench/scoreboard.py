@@ -482,7 +482,7 @@ def lab_side(tool: str, labels: dict[str, dict], vocabulary: dict, documents: di
         str(len(score.forbidden)),
         share(len({t.split(":")[0] for t in score.quiet_alarms}), score.quiet_runs),
         statistics.fmean(len(alarms(d)) for d in read.values()) if read else 0.0,
-        f"{100 * statistics.median(delays):.1f} % (n {len(delays)})" if delays else "not given",
+        f"{100 * statistics.median(delays):.1f} % (n {len(delays)})" if delays else "none",
         score.missed,
     )
 
@@ -572,7 +572,7 @@ def peers_compared(lab: dict[str, dict], corpus: dict[str, dict], where: argpars
         made["corpus"] = [asdict(s) for s in sides]
     print(
         "\nrldoctor reads the corpus from normalised rows, the callbacks through vario's reader; neither reads the formats"
-        " themselves. Neither names an onset: the delay of the callbacks is that of their first warning after it."
+        " themselves. rldoctor names no step, and what stood before the onset already has no delay."
     )
     print_missed(missed)
     return made

@@ -37,6 +37,8 @@ LENGTH_SIGMA = 0.35
 """Spread of log-length among the completions of a batch."""
 CLUSTERED = 0.25
 """Correlation of rewards inside a group, for the noise of a batch mean: (1 + .25 (G - 1)) times the binomial's."""
+LEAVING = 5.0
+"""Rows until KL is what the learning asks for: it begins at 0."""
 SLOW_GAIN = (2.5, 4.0)
 """What a slow run gains, in standard deviations of a batch mean: below 2 no honest test tells it from flat."""
 
@@ -164,10 +166,15 @@ def plan_grpo(rng: np.random.Generator, shape: str, rows: int) -> Plan:
         plan.success["format"] = begins + (ends - begins) * u**0.7
         plan.weights["format"] = float(rng.choice([0.2, 0.5, 1.0]))
     plan.within_logged = bool(rng.random() < 0.5)
+    # in its first row a policy is its reference, however fast it learns
+    leaving = 1.0 if shape == "constant" else np.minimum(np.arange(rows) / LEAVING, 1.0)
     plan.length = rng.uniform(0.12, 0.3) * plan.cap * rng.uniform(0.8, 1.25) ** u
     if rng.random() < 0.8:
         plan.level(
-            "kl/reference", rng.uniform(0.015, 0.1) * (0.9 * u ** rng.uniform(0.7, 1.3) + 0.1 * np.sqrt(t)), 0.3, 0.01
+            "kl/reference",
+            rng.uniform(0.015, 0.1) * (0.9 * u ** rng.uniform(0.7, 1.3) + 0.1 * np.sqrt(t)) * leaving,
+            0.3,
+            0.01,
         )
         plan.knobs["kl-coef"] = float(rng.choice([0.001, 0.01, 0.04]))
     plan.level("entropy/mean", rng.uniform(0.3, 1.2) * rng.uniform(0.3, 0.85) ** u, 0.07, 0.002)

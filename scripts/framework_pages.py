@@ -334,20 +334,28 @@ def _missing(dialect: Dialect) -> Iterator[str]:
     yield from without_empty(("metric", "how", "only for"), rows, 2)
 
 
+SOMETIMES = {
+    "depends": "in some versions or configurations",
+    "declared": "once you declare what it is measured by",
+    "samples": "not from its keys; it can be counted from completions, and logged under the metric's own name",
+}
+
+
 def _rules(dialect: Dialect) -> Iterator[str]:
     yield from ("", "## Which rules it feeds", "")
     yield "What the keys above can answer; [rules by framework](../rule-by-framework.md) shows all frameworks side by side."
     for column in columns((dialect,)):
-        answers: dict[str, list[Rule]] = {"yes": [], "depends": [], "-": []}
+        answers: dict[str, list[Rule]] = {}
         for rule in RULES:
-            answers[fed(rule, column)].append(rule)
+            answers.setdefault(fed(rule, column), []).append(rule)
         if column.algorithm not in ("", "unknown"):
             yield from ("", f"### {spoken(column.algorithm)}")
-        yield from ("", f"- yes: {len(answers['yes'])} of {len(RULES)} rules")
-        if answers["depends"]:
-            yield f"- in some versions or configurations: {', '.join(map(_linked, answers['depends']))}"
+        yield from ("", f"- yes: {len(answers.get('yes', ()))} of {len(RULES)} rules")
+        for word, said in SOMETIMES.items():
+            if word in answers:
+                yield f"- {said}: {', '.join(map(_linked, answers[word]))}"
         lacking: dict[str, list[Rule]] = {}
-        for rule in answers["-"]:
+        for rule in answers.get("-", ()):
             lacking.setdefault(_lacking(rule, column), []).append(rule)
         yield from (f"- not, for want of {metrics}: {', '.join(map(_linked, r))}" for metrics, r in lacking.items())
 

@@ -6,7 +6,7 @@ import itertools
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType, ModuleType
@@ -17,17 +17,26 @@ sys.path.insert(0, str(ROOT / "src"))
 import numpy as np  # noqa: E402
 
 import vario  # noqa: E402
-from vario.catalogue import METRICS, lookup  # noqa: E402
+from vario.catalogue import FROM_SAMPLES, METRICS, lookup  # noqa: E402
 from vario.errors import NotReadable  # noqa: E402
-from vario.instruments import History, Look, Reading  # noqa: E402
+from vario.instruments import Baseline, Budgets, Changes, History, Look, Reading, ReferenceRun, Settings  # noqa: E402
 from vario.rules import Rule  # noqa: E402
-from vario.run import Declared, KnobSetting, Run, Series, Setting  # noqa: E402
+from vario.run import Budget, Declared, KnobSetting, Level, Run, Series, Setting  # noqa: E402
 from vario.sources.dialects import DIALECTS  # noqa: E402
 from vario.sources.dialects.base import Alias, Context, Dialect  # noqa: E402
 
 MADE = "<!-- Made by `python scripts/pages.py write` from the source; edit the source. -->"
 PROBE = "probe"
 PROBE_POINTS = 60
+GIVEN: dict[type, str] = {
+    Budgets: "a budget of your own (`[budgets]` in `vario.toml`), and the metric that it is on",
+    Baseline: "the model before RL (`vario baseline`), and a metric that it was measured by",
+    ReferenceRun: "a healthy run of the same recipe (`--reference`), and a metric that both log",
+    Settings: "the run's configuration beside its log",
+}
+"""What no log holds: you declare it, or it lies beside the log."""
+IN_WORDS: dict[type, str] = GIVEN | {Changes: "any metric with enough points"}
+"""Instruments that go through all that was logged: a list of names would be the whole catalogue."""
 TITLES = {
     "areal": "AReaL",
     "art": "ART",
@@ -264,30 +273,44 @@ class _Asked(Look):
 
     def find(self, name: str, *, least: int = 1) -> Reading | None:
         """As in Look."""
-        self.names.add(name.replace(f"/component/{PROBE}/", "/component/*/"))
+        self.names.add(canonical(name))
         return super().find(name, least=least)
 
 
-def look_at(metrics: Iterable[str], weight: float = 0.0) -> _Asked:
-    """A look at a run that logs these metrics; `weight` is that of its reward function."""
+def look_at(metrics: Iterable[str], weight: float = 0.0, *, given: bool = False) -> _Asked:
+    """A look at a run that logs these metrics; `weight` is that of its reward function.
+
+    With `given`, all that can be declared is, for every metric.
+    """
     steps = np.arange(1, PROBE_POINTS + 1, dtype=np.int64)
     values = np.asarray(0.4 + 0.01 * (steps % 7), dtype=np.float64)
     names = [m.replace("*", PROBE) for m in metrics]
     series = {n: Series(n, steps, values) for n in names}
     declared = Declared(component_weights=MappingProxyType({PROBE: weight}))
-    run = Run("probe", "generic", "unknown", MappingProxyType(series), steps, declared=declared)
+    budgets: tuple[Budget, ...] = ()
+    if given:
+        declared = replace(
+            declared,
+            max_length=512.0,
+            baseline=MappingProxyType(dict.fromkeys(METRICS, Level(0.4, 0.1, 20))),
+            reference=MappingProxyType(dict.fromkeys(METRICS, (0.3, 0.5))),
+        )
+        budgets = tuple(Budget(m, most=1.0) for m in METRICS)
+    run = Run("probe", "generic", "unknown", MappingProxyType(series), steps, declared=declared, budgets=budgets)
     return _Asked(History(run), PROBE_POINTS)
 
 
 @cache
-def readable(kind: type, metrics: frozenset[str], weight: float = 0.0) -> bool:
-    """Whether an instrument can be read where these metrics are logged; `weight` is the reward function's."""
-    return not isinstance(look_at(metrics, weight).instrument(kind), NotReadable)
+def readable(kind: type, metrics: frozenset[str], weight: float = 0.0, *, given: bool = False) -> bool:
+    """Whether an instrument can be read where these metrics are logged, as `look_at` has it."""
+    return not isinstance(look_at(metrics, weight, given=given).instrument(kind), NotReadable)
 
 
 @cache
 def asked(kind: type) -> tuple[str, ...]:
-    """Every metric an instrument asks for, in the catalogue's order."""
+    """Every metric an instrument asks for, in the catalogue's order; none where it goes through whatever there is."""
+    if kind in IN_WORDS:
+        return ()
     names: set[str] = set()
     left = set(METRICS)
     while True:
@@ -319,15 +342,27 @@ def instruments(rule: Rule, *, optional: bool) -> tuple[type, ...]:
 
 
 def fed(rule: Rule, column: Column) -> str:
-    """Whether a framework's keys can answer what a rule needs: yes, depends, or `-`."""
-    for settled, word in ((True, "yes"), (False, "depends")):
-        if all(readable(k, column.metrics(settled=settled), 1.0) for k in instruments(rule, optional=False)):
+    """What can answer what a rule needs.
+
+    The framework's keys: `yes`; `depends`, in some versions or configurations; `declared`, once you say what it is
+    measured by; `samples`, if the rest is counted from completions. `-`: nothing known.
+    """
+    log = column.metrics(settled=False)
+    for word, metrics, given in (
+        ("yes", column.metrics(settled=True), False),
+        ("depends", log, False),
+        ("declared", log, True),
+        ("samples", log | FROM_SAMPLES, False),
+    ):
+        if all(readable(k, metrics, 1.0, given=given) for k in instruments(rule, optional=False)):
             return word
     return "-"
 
 
 def alternatives(kind: type) -> str:
     """With which metrics an instrument can be read, in words."""
+    if kind in IN_WORDS:
+        return IN_WORDS[kind]
     sets = needs(kind)
     if not sets:
         return "always readable"

@@ -73,7 +73,7 @@ FAMILIES = {
 }
 MOST_COLUMNS = 8
 """A table of more frameworks would not fit beside its rules."""
-MARKS = {"yes": "●", "depends": "○", "-": ""}
+MARKS = {"yes": "●", "depends": "○", "declared": "◆", "samples": "◇", "-": ""}
 
 
 def _how(turn: Turn) -> str:
@@ -273,10 +273,12 @@ def by_framework_page() -> str:
         "",
         "- ● they can",
         "- ○ only in some versions or configurations",
-        "- blank: a key for it is not known, and the rule answers *unknown*",
+        "- ◆ once you declare what it is measured by: a budget, the model before RL, a healthy run, a configuration",
+        "- ◇ no key for it is known; it can be counted from completions, and logged under the metric's own name",
+        "- blank: nothing is known that could feed it, and the rule answers *unknown*",
         "",
         "A rule of which a framework's log knows enough may still need more to fire: its page lists what else it looks at.",
-        "† goes through the whole record, and is always asked. Samples and files beside the log are not counted here, and",
+        "† goes through the whole record, and is always asked. Other files beside the log are not counted here, and",
         "a key that a dialect knows need not be logged by every trainer or version of the framework. An own loop feeds",
         "what it logs under a name that can mean one thing, or that is named with `--map`.",
     ]

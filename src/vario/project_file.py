@@ -13,6 +13,7 @@ devices = 8                             # for GPU-hours
 max-completion-length = 4096
 baseline = "baseline.json"              # from `vario baseline`
 reference = "runs/good"                 # a healthy run of the same recipe: its range is normal
+test-run = "runs/on-test"               # the same recipe trained on the test set: can the reward rise at all?
 
 [budgets]                               # bounds of your own, in the metric's unit or in a stated one
 "kl/reference" = { most = 150, unit = "nats/sequence" }
@@ -53,7 +54,7 @@ NUMBERS = {
     "updates-per-rollout": "updates_per_rollout",
 }
 """Numbers under [declare], and what they are called in `Declared`."""
-WORDS = ("algorithm", "held-out", "baseline", "reference")
+WORDS = ("algorithm", "held-out", "baseline", "reference", "test-run")
 PER_TOKEN, PER_SEQUENCE = "nats/token", "nats/sequence"
 
 
@@ -87,6 +88,7 @@ class Project:
         *,
         baseline: Mapping[str, Level] | None = None,
         reference: Mapping[str, tuple[float, float]] | None = None,
+        test_run_rises: bool | None = None,
     ) -> Run:
         """The run with what is declared of it.
 
@@ -99,6 +101,8 @@ class Project:
             declared = replace(declared, baseline=MappingProxyType(dict(baseline)))
         if reference:
             declared = replace(declared, reference=MappingProxyType(dict(reference)))
+        if test_run_rises is not None:
+            declared = replace(declared, test_run_rises=test_run_rises)
         series = dict(run.series)
         held_out = self.words.get("held-out")
         if held_out is not None and held_out != "eval/score/mean":

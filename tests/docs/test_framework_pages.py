@@ -235,7 +235,7 @@ def test_a_set_that_is_the_only_one_is_the_score() -> None:
 def test_the_table_says_what_is_fed(column: Column) -> None:
     text = (ROOT / "docs/rule-by-framework.md").read_text(encoding="utf-8")
     tables = re.split(r"^## ", text, flags=re.MULTILINE)[1:]
-    marks = {"yes": "●", "depends": "○", "-": ""}
+    marks = {"yes": "●", "depends": "○", "declared": "◆", "samples": "◇", "-": ""}
     for block in tables:
         rows = cells(block)
         for place, head in enumerate(rows[0][1:], 1):

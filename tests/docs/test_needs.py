@@ -9,9 +9,18 @@ import vario
 from tests.conftest import ROOT
 from vario.errors import NotReadable
 from vario.instruments import History, Kl, Look, Record, Signal, Witness
-from vario.rules import RULES
+from vario.rules import RULES, find_rule
 from vario.rules.base import Unknown
 
+BESIDE = {"configuration"}
+"""What is missing where no metric is."""
+DECLARED = {
+    "config-contradicts-log",
+    "kl-over-budget",
+    "length-off-baseline",
+    "metric-outside-reference",
+    "metric-over-budget",
+}
 REAL = {"grpo-healthy-kl": "grpo", "grpo-healthy": "grpo", "rloo-healthy": "rloo", "dpo-healthy": "dpo"}
 
 
@@ -25,7 +34,8 @@ def test_needs_are_the_smallest_sets() -> None:
 def test_every_instrument_of_a_rule_can_be_read_from_the_catalogue() -> None:
     for rule in RULES:
         for kind, _ in rule.instruments:
-            assert pages.readable(kind, frozenset(pages.METRICS)), f"{rule.name}: {kind.__name__}"
+            assert pages.readable(kind, frozenset(pages.METRICS), given=True), f"{rule.name}: {kind.__name__}"
+            assert pages.readable(kind, frozenset(pages.METRICS)) == (kind not in pages.GIVEN)
 
 
 @pytest.mark.parametrize("name", REAL)
@@ -37,7 +47,7 @@ def test_a_real_log_feeds_no_more_than_the_page_says(name: str) -> None:
     look = Look(History(run), run.last_step)
     for rule in RULES:
         if not isinstance(rule.judge(look), Unknown):
-            assert pages.fed(rule, column) != "-", rule.name
+            assert pages.fed(rule, column) in ("yes", "depends", "declared"), rule.name
     canonical = {n if n in pages.METRICS else f"{n.rsplit('/', 2)[0]}/*/{n.rsplit('/', 1)[1]}" for n in run.series}
     assert canonical <= column.metrics(settled=False)
 
@@ -48,5 +58,20 @@ def test_a_missing_metric_is_named_as_the_page_names_it() -> None:
         for kind, _ in rule.instruments:
             found = look.instrument(kind)
             if isinstance(found, NotReadable):
-                wanted = {metric for names in pages.needs(kind) for metric in names}
+                wanted = {metric for names in pages.needs(kind) for metric in names} | BESIDE
                 assert set(found.missing) <= wanted, f"{rule.name}: {kind.__name__}"
+
+
+def test_what_no_log_holds_is_shown_as_declared_and_not_as_blank() -> None:
+    declared = {r.name for r in RULES if any(k in pages.GIVEN for k in pages.instruments(r, optional=False))}
+    assert declared == DECLARED
+    for column in pages.columns():
+        assert all(pages.fed(rule, column) == "declared" for rule in RULES if rule.name in declared)
+
+
+def test_what_can_be_counted_from_completions_is_not_blank() -> None:
+    slime = next(c for c in pages.columns() if c.dialect.name == "slime")
+    for name in ("lengths-bimodal", "length-buys-reward", "outputs-lose-diversity", "tiny-spread-amplified"):
+        assert pages.fed(find_rule(name), slime) == "samples", name
+    assert pages.fed(find_rule("outputs-repeat"), slime) != "-"
+    assert pages.fed(find_rule("chosen-reward-falls"), slime) == "-"

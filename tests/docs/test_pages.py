@@ -18,7 +18,7 @@ from vario.sources.dialects.base import Context, Dialect
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 MODULES = sorted(
-    p.stem for p in (ROOT / "src/vario/rules").glob("*.py") if p.stem not in ("__init__", "base", "engine")
+    p.stem for p in (ROOT / "src/vario/rules").glob("*.py") if p.stem not in ("__init__", "base", "choice", "engine")
 )
 NAMES = {rule.name for rule in RULES}
 LINK = re.compile(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)")

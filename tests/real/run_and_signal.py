@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tests.real import OnRealLog, after, drawn
+from tests.real.reward_and_kl import spread
 from vario.run import Floats, Ints
 
 HEALTHY, HEALTHY_KL, STILL = "golden/grpo-healthy", "golden/grpo-healthy-kl", "golden/grpo-lr-too-low"
@@ -60,7 +61,9 @@ REAL = (
         "where its last twenty steps lie, from half of the run on",
         {
             "rewards/correctness/mean": after(90, correct),
+            "rewards/correctness/std": after(90, lambda v: spread(correct(v))),
             "rewards/answer_format/mean": after(90, formed),
+            "rewards/answer_format/std": after(90, lambda v: spread(formed(v))),
             "reward": after(90, lambda v: correct(v) + 0.3 * formed(v)),
         },
     ),

@@ -72,8 +72,6 @@ _ALL = (
         "Share of groups whose spread is above rounding and below a twentieth of the batch spread at the start.",
     ),
     _share("signal/shaping-only-share", "Share of groups that all fail the task and differ in shaping terms alone."),
-    Metric("advantage/max", "advantage", "Largest advantage of the batch, as it enters the loss."),
-    Metric("advantage/min", "advantage", "Smallest advantage of the batch, as it enters the loss."),
     _positive(
         "signal/groups-dropped", "groups", "Groups that a filter dropped since the step before, for lack of spread."
     ),
@@ -154,6 +152,8 @@ _ALL = (
     _positive("staleness/mean", "versions", "How many policy versions old the samples are, on average."),
     _positive("staleness/max", "versions", "How many policy versions old the oldest sample is."),
     _positive("staleness/dropped", "samples", "Samples dropped for being too old, since the step before."),
+    Metric("advantage/max", "advantage", "Largest advantage of the batch, as it enters the loss."),
+    Metric("advantage/min", "advantage", "Smallest advantage of the batch, as it enters the loss."),
     _positive("advantage/max/group-sds", "sd", "Largest advantage of the batch, in standard deviations of its group."),
     Metric("loss/policy", "loss", "Policy surrogate loss; no measure of progress."),
     Metric("loss/total", "loss", "The loss that was optimised; no measure of progress in RL."),
@@ -212,6 +212,16 @@ _ALL = (
 
 METRICS: dict[str, Metric] = {metric.name: metric for metric in _ALL}
 """Every canonical metric by name; families hold a `*`."""
+
+_COUNTED = (
+    "samples/", "length/bimodality/", "length/reward-correlation/", "length/std/within-group", "length/truncated-share",
+    "reward/std/within-group", "reward/truncated-gap/", "signal/zero-variance-share", "signal/solved-share",
+    "signal/unsolved-share", "signal/tiny-spread-share", "signal/shaping-only-share", "text/distinct-share",
+    "text/duplicate-share/", "text/empty-share", "text/garbled-share", "text/group-diversity", "text/looping-share",
+    "text/repetition-share",
+)  # fmt: skip
+FROM_SAMPLES = frozenset(name for name in METRICS if name.startswith(_COUNTED))
+"""Metrics that can be counted from completions with their rewards, in groups of one prompt, where nobody logs them."""
 
 
 def lookup(name: str) -> Metric:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from vario.run import Floats
 from vario.stats.spread import block_edges, block_medians, hampel, median, memory
+from vario.stats.trend import two_scale
 
 MIN_POINTS = 24
 GATE = 9.0
@@ -28,6 +29,11 @@ SLOWING = 0.5
 """A tail slower than this share of the earlier slope is slowing (the contract's own words)."""
 FLAT = 0.2
 """A tail slower than this share of the earlier slope is flat: what a bend inside a block leaves behind."""
+TAIL = 0.4
+"""Share of the run whose own trend a plateau must not contradict: smooth curves bend where no knot is."""
+TAIL_P = 0.02
+WORTH = 0.1
+"""Share of the whole gain that such a tail must add to count as climbing."""
 TAIL_WEIGHT = {"plateau": 1.0, "slowing": 0.8, "rising": 1.2}
 """How the tail of a rise is read where it could be two of them: a rise goes on unless it is clearly slower (bench/error_rates.py)."""
 PEAK_LOSS = 0.15
@@ -143,6 +149,11 @@ def _above_zero(value: Floats, variance: Floats) -> Floats:
     """Probability that each quantity is positive, given its estimate and variance."""
     z = value / np.sqrt(variance)
     return np.array([0.5 * math.erfc(-x / math.sqrt(2.0)) for x in z.tolist()])
+
+
+def _still_climbs(values: Floats, gain: float) -> bool:
+    tail = two_scale(values[-max(MIN_POINTS, int(TAIL * values.size)) :])
+    return tail is not None and tail.rises(TAIL_P) and tail.change > WORTH * gain
 
 
 def _tail_of_rise(tails: _Tails, medians: Floats, chi2: Floats, variance: float) -> str:
@@ -271,5 +282,7 @@ def shape_of(values: Floats) -> Shape | None:
             word = "flat" if head_span < math.sqrt(variance) * 2.0 else "bottomed"
         if word in ("peaked", "plateau") and head_span < math.sqrt(variance) * 2.0:
             word = "declining" if word == "peaked" else "flat"
+    if word == "plateau" and _still_climbs(values, end - start):
+        word = "slowing"
     middle = float(np.interp((k - 1) / 2.0, np.arange(k), fitted))
     return Shape(word, knot_point, start, middle, end, top, bottom, point_sd, gain, tail_slope, kind == "step")

@@ -12,7 +12,7 @@ from vario.run import Floats, Run, Series, Setting
 from vario.stats.departure import departure
 from vario.stats.spread import thin
 from vario.verdict.diagnosis import Diagnosis
-from vario.verdict.ladder import Branch, Evidence, branch_of
+from vario.verdict.ladder import Branch, Evidence, Rung, branch_of
 
 AXES = ("steps", "samples", "KL")
 POINTS = 240
@@ -73,6 +73,9 @@ def compare(diagnoses: Sequence[Diagnosis]) -> Comparison:
         if missing:
             notes.append(f"at equal {axis}: run {', '.join(missing)} does not log it")
             continue
+        if len({p.key == "samples" for p in places if p is not None}) > 1:
+            notes.append("at equal samples: some log tokens and others completions, which cannot be compared")
+            continue
         for i in range(1, len(runs)):
             departures += _departures(runs[0], runs[i], i, axis, places[0], places[i])
     return Comparison(
@@ -96,11 +99,10 @@ def _axis(run: Run, axis: str) -> Series | None:
         steps = run.logged_steps
         return Series("step", steps, steps.astype(np.float64))
     if axis == "samples":
-        tokens = run.series.get("systems/tokens")
-        if tokens is not None:
-            return tokens
         batch = run.declared.batch_completions
-        return Series("samples", run.logged_steps, run.logged_steps * batch) if batch else None
+        if batch:
+            return Series("samples", run.logged_steps, (run.logged_steps * batch).astype(np.float64))
+        return run.series.get("systems/tokens")
     kl = run.series.get("kl/reference") or run.series.get("kl/reference/sequence")
     if kl is None:
         return None
@@ -109,7 +111,7 @@ def _axis(run: Run, axis: str) -> Series | None:
         return None
     smooth, size = thin(values, POINTS)
     at = steps[steps.size - smooth.size * size :].reshape(-1, size)[:, -1]
-    return Series(kl.key, at, np.maximum.accumulate(smooth))
+    return Series(kl.key, at, np.maximum.accumulate(smooth).astype(np.float64))
 
 
 def _along(series: Series, places: Series, grid: Floats) -> Floats | None:
@@ -203,5 +205,6 @@ def _branch(diagnoses: Sequence[Diagnosis]) -> Branch | None:
     if train is not False:
         return None
     own = diagnoses[0].verdict.ladder
-    mend = own.rung.value if own is not None and own.rung.value == "mend-first" else ""
-    return branch_of(Evidence(train, mend, True, test, test is None))
+    if own is not None and own.rung is Rung.MEND_FIRST:
+        return own
+    return branch_of(Evidence(train, "", True, test, test is None))

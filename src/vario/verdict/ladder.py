@@ -7,7 +7,7 @@ until then.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from vario.rules.base import Turn, raise_, set_
@@ -107,4 +107,9 @@ def rung_of(evidence: Evidence) -> Rung:
 
 def branch_of(evidence: Evidence) -> Branch:
     """The branch for the evidence."""
-    return BRANCHES[rung_of(evidence)]
+    branch = BRANCHES[rung_of(evidence)]
+    if branch.rung is Rung.MEND_FIRST:
+        return replace(
+            branch, means=f"{evidence.explained_by} keeps the reward from rising", words=("mend that first",)
+        )
+    return branch

@@ -8,7 +8,7 @@ import numpy as np
 
 from vario.instruments import Look, Reading, Reward
 from vario.stats.shape import MIN_POINTS, PEAK_LOSS
-from vario.stats.trend import between_halves, two_scale
+from vario.stats.trend import between_halves
 
 WORDS = ("rising", "slowing", "plateau", "peaked", "declining", "noise", "flat-low", "saturated", "too-short")
 CEILING_SHARE = 0.97
@@ -64,9 +64,6 @@ def trajectory_of(score: Reading | None, reward: Reward | None) -> Trajectory:
     many = score.points >= 100
     if shape.moved and shape.word != "flat":
         word = FROM_SHAPE[shape.word]
-        tail = two_scale(score.values[-max(MIN_POINTS, int(TAIL * score.points)) :]) if word == "plateau" else None
-        if tail is not None and tail.rises() and tail.change > WORTH * abs(shape.gain):
-            word = "slowing"
         # above the gate of the shape test by a wide margin, and enough points: then it is sure
         strong = shape.chi2 > 40.0
         confidence = "high" if strong and many else "medium" if strong or many else "low"
@@ -103,10 +100,6 @@ def _at_bound(score: Reading) -> Trajectory | None:
     return None
 
 
-TAIL = 0.4
-"""Share of the run whose own trend a plateau must not contradict: smooth curves bend where no knot is."""
-WORTH = 0.1
-"""Share of the whole gain that such a tail must add to count as climbing."""
 HALVES_T = 3.0
 """Standard errors between the means of both halves; measured on flat series of memory 0 to 0.9: at most 2.8 % beyond it."""
 FELL = ("reward-collapsed", "reward-peaked-then-declined", "policy-collapse", "reward-function-broke")

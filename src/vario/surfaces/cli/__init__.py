@@ -1,4 +1,4 @@
-"""The command line: `vario diagnose`, `vario metrics`, `vario rule`, `vario demo`.
+"""The command line: `vario diagnose`, `compare`, `baseline`, `metrics`, `rule`.
 
 Exit codes: 0 nothing at or above `--fail-on`, 1 findings, 2 wrong use (several runs and none
 chosen among it) or our own failure, 3 nothing readable was found. Several paths: the worst of 2, 3, 1, 0 in that order.
@@ -10,16 +10,21 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from pathlib import Path
 
 from vario.errors import ConfigError, SeveralRuns, SourceError, UnknownRule, VarioError
 from vario.project_file import find_project
-from vario.run import Run
-from vario.sources import read, read_all
+from vario.rules.choice import choose
+from vario.sources import read
+from vario.surfaces.cli.compare_page import comparison_json, comparison_text
 from vario.surfaces.cli.metrics_page import known_metrics, metrics_page
 from vario.surfaces.cli.rule_page import rule_list, rule_page
 from vario.surfaces.cli.text import diagnosis_text
+from vario.surfaces.cli.wishes import Wishes, add_judgement_options, add_source_options, runs_at
 from vario.verdict import Diagnosis, diagnose, to_json
+from vario.verdict.compare import compare
+from vario.verdict.profile import FIRST, baseline_document, baseline_of
 from vario.verdict.serial import VERSION
 
 OK, FOUND, FAILED, NOTHING = 0, 1, 2, 3
@@ -48,15 +53,7 @@ def _parser() -> argparse.ArgumentParser:
         help="text for people, json (diagnosis/v1, one document a line) for programs",
     )
     one.add_argument("--json", dest="format", action="store_const", const="json", help="same as --format json")
-    one.add_argument(
-        "--config",
-        metavar="FILE",
-        help="the trainer's configuration, if it does not lie beside the log (.json, .yaml, training_args.bin)",
-    )
     one.add_argument("--until", type=int, metavar="STEP", help="judge the run as it stood at STEP")
-    one.add_argument(
-        "--no-replay", dest="replay", action="store_false", help="look once, at the end: faster, without detected_at"
-    )
     one.add_argument("--pedantic", action="store_true", help="show findings for the pedantic audience too")
     one.add_argument(
         "--fail-on",
@@ -65,50 +62,43 @@ def _parser() -> argparse.ArgumentParser:
         help="exit 1 from this severity on (default: warning)",
     )
     one.add_argument("--exit-zero", action="store_true", help="exit 0 whatever was found")
-    _add_choice(one)
     one.add_argument("--all", action="store_true", help="every run below PATH, one after the other")
+    add_source_options(one)
+    add_judgement_options(one)
+    beside = commands.add_parser(
+        "compare",
+        help="two runs or more beside each other",
+        description="Settings that differ, where each metric parts from the first run's for good (at equal steps, samples "
+        "and KL), verdicts side by side. `vario compare TRAIN TEST`: where TRAIN does not rise, TEST is taken as the same "
+        "recipe trained on the test set, and the branch of the ladder is named.",
+    )
+    beside.add_argument("paths", nargs="+", metavar="PATH")
+    beside.add_argument("--format", choices=("text", "json"), default="text")
+    beside.add_argument("--json", dest="format", action="store_const", const="json", help="same as --format json")
+    add_source_options(beside)
+    add_judgement_options(beside)
+    before = commands.add_parser(
+        "baseline",
+        help="record what the model was like before RL",
+        description="Write lengths, text measures, entropy and held-out scores of the model before RL to a file that "
+        "--baseline and vario.toml take: from an evaluation of it (--all-rows), or from the first rows of a training.",
+    )
+    before.add_argument("path", metavar="PATH")
+    before.add_argument("-o", "--output", metavar="FILE", help="where to write it (standard output otherwise)")
+    before.add_argument(
+        "--rows", type=int, default=FIRST, metavar="N", help=f"first rows of a training (default {FIRST})"
+    )
+    before.add_argument("--all-rows", action="store_true", help="PATH is an evaluation: take all of it")
+    add_source_options(before)
     metrics = commands.add_parser("metrics", help="what was recognised in a log, under which key, and what was not")
     metrics.add_argument("path", nargs="?", metavar="PATH")
     metrics.add_argument("--known", action="store_true", help="list the canonical metrics instead")
-    _add_choice(metrics)
-    metrics.add_argument("--config", metavar="FILE")
+    add_source_options(metrics)
     metrics.add_argument("--json", action="store_true")
     rule = commands.add_parser("rule", help="print a rule's page, or list all rules")
     rule.add_argument("name", nargs="?", metavar="NAME|CODE")
+    rule.add_argument("--rules", action="append", default=[], metavar="FILE", help="a Python file with rules of yours")
     return parser
-
-
-def _add_choice(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--run", metavar="NAME", help="which of several runs at PATH")
-    parser.add_argument(
-        "--map",
-        action="append",
-        default=[],
-        metavar="METRIC=KEY",
-        help="what a key of the log means, as in --map reward/mean=my_reward (also [map] in vario.toml)",
-    )
-
-
-def _mapping(options: argparse.Namespace, path: str) -> dict[str, str]:
-    mapping = dict(find_project(path).mapping)
-    for item in options.map:
-        metric, separator, key = item.partition("=")
-        if not separator or not metric or not key:
-            raise ConfigError(f"--map {item}: expected METRIC=KEY, as in --map reward/mean=my_reward")
-        mapping[metric] = key
-    return mapping
-
-
-def _runs(options: argparse.Namespace, path: str) -> Iterator[Run | SourceError | ConfigError]:
-    """The run that was asked for, or every one with --all; an error in its place."""
-    try:
-        mapping = _mapping(options, path)
-        if options.all and options.run is None:
-            yield from (run for _, run in read_all(path, config=options.config, mapping=mapping))
-        else:
-            yield read(path, config=options.config, run=options.run, mapping=mapping)
-    except (SourceError, ConfigError) as error:
-        yield error
 
 
 def _said(diagnosis: Diagnosis, fail_on: str, *, pedantic: bool) -> bool:
@@ -124,16 +114,19 @@ def _diagnose(options: argparse.Namespace) -> int:
     codes = []
     shown = 0
     for path in options.paths:
-        for run in _runs(options, path):
-            if isinstance(run, Run) and options.until is not None:
+        for found in runs_at(options, path):
+            if not isinstance(found, tuple):
+                print(f"vario: {found}", file=sys.stderr)
+                codes.append(FAILED if isinstance(found, ConfigError | SeveralRuns) else NOTHING)
+                continue
+            run, choice = found
+            if options.until is not None:
                 run = run.until(options.until)
                 if not run.logged_steps.size:
-                    run = SourceError(f"{path}: no row at or before step {options.until}")
-            if not isinstance(run, Run):
-                print(f"vario: {run}", file=sys.stderr)
-                codes.append(FAILED if isinstance(run, ConfigError | SeveralRuns) else NOTHING)
-                continue
-            diagnosis = diagnose(run, replay=options.replay)
+                    print(f"vario: {path}: no row at or before step {options.until}", file=sys.stderr)
+                    codes.append(NOTHING)
+                    continue
+            diagnosis = diagnose(run, replay=options.replay, choice=choice)
             if options.format == "json":
                 print(json.dumps(to_json(diagnosis), ensure_ascii=False, allow_nan=False))
             else:
@@ -146,20 +139,66 @@ def _diagnose(options: argparse.Namespace) -> int:
     return OK if options.exit_zero and worst == FOUND else worst
 
 
+def _compare(options: argparse.Namespace) -> int:
+    if len(options.paths) < 2:
+        raise ConfigError("vario compare: give two paths or more")
+    diagnoses = []
+    for path in options.paths:
+        found = next(runs_at(options, path))
+        if not isinstance(found, tuple):
+            raise found
+        run, choice = found
+        diagnoses.append(diagnose(run, replay=options.replay, choice=choice))
+    made = compare(diagnoses)
+    print(comparison_json(made) if options.format == "json" else comparison_text(made))
+    return OK
+
+
+def _baseline(options: argparse.Namespace) -> int:
+    wishes = Wishes.of(options, options.path)
+    run = read(options.path, config=options.config, run=options.run, mapping=wishes.mapping)
+    if options.rows < 1:
+        raise ConfigError("--rows: at least 1")
+    levels = baseline_of(run, None if options.all_rows else options.rows)
+    if not levels:
+        raise ConfigError(
+            f"{options.path}: no length, text measure, entropy or score in it; `vario metrics` says what is"
+        )
+    document = baseline_document(run, levels)
+    if options.output is None:
+        print(document)
+        return OK
+    try:
+        Path(options.output).write_text(document + "\n", encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"{options.output}: cannot be written ({error.strerror or error})") from error
+    print(
+        f'{options.output}: {len(levels)} metrics; use it with --baseline, or baseline = "{options.output}" in vario.toml'
+    )
+    return OK
+
+
 def _run(options: argparse.Namespace) -> int:
     if options.command == "diagnose":
         return _diagnose(options)
+    if options.command == "compare":
+        return _compare(options)
+    if options.command == "baseline":
+        return _baseline(options)
     if options.command == "metrics":
         if options.known:
             print(known_metrics())
             return OK
         if options.path is None:
             raise ConfigError("vario metrics: give a PATH, or --known")
-        mapping = _mapping(options, options.path)
+        mapping = Wishes.of(options, options.path).mapping
         run = read(options.path, config=options.config, run=options.run, mapping=mapping)
         print(metrics_page(run, as_json=options.json))
         return OK
-    print(rule_page(options.name) if options.name else rule_list())
+    project = find_project(Path.cwd())
+    load = (*(project.load if project.here else ()), *(Path(p) for p in options.rules))
+    choice = choose(load=load)
+    print(rule_page(options.name, choice) if options.name else rule_list(choice))
     return OK
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from vario.rules import RULES, find_rule
+from vario.rules.base import Rule
+from vario.rules.choice import Choice
 
 FAMILIES = {
     "RU": "the run", "RW": "reward", "SG": "learning signal", "KL": "KL", "CL": "clipping", "EN": "entropy", "LN": "length",
@@ -10,23 +11,29 @@ FAMILIES = {
 }  # fmt: skip
 
 
-def rule_list() -> str:
-    """All rules by family, one line each."""
+def rule_list(choice: Choice) -> str:
+    """All rules by family, one line each; the user's own last."""
     lines = []
     for family, title in FAMILIES.items():
         lines += ["", title]
-        for rule in (r for r in RULES if r.code.startswith(family)):
-            lines.append(f"  {rule.code}  {rule.name:34} {rule.severity.word}")
+        lines += [_line(rule) for rule in choice.rules if rule.code.startswith(family)]
+    own = [rule for rule in choice.rules if rule.code[:2] not in FAMILIES]
+    if own:
+        lines += ["", "yours", *map(_line, own)]
     return "\n".join(lines[1:])
 
 
-def rule_page(name: str) -> str:
+def _line(rule: Rule) -> str:
+    return f"  {rule.code}  {rule.name:34} {rule.severity.word}"
+
+
+def rule_page(name: str, choice: Choice) -> str:
     """The page of a rule by name or code.
 
     Raises:
         UnknownRule: no such rule.
     """
-    rule = find_rule(name)
+    rule = choice.find(name)
     lines = [f"{rule.code} {rule.name} ({rule.severity.word})", "", rule.page]
     if rule.causes:
         lines += ["", "Likely causes:", *(f"    - {c}" for c in rule.causes)]

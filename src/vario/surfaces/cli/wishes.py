@@ -1,0 +1,120 @@
+"""What a user wishes of a diagnosis: the project file and the options of the command line, made one."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from vario.errors import ConfigError, SourceError
+from vario.project_file import Project, find_project
+from vario.rules.choice import Choice, choose
+from vario.run import Run
+from vario.sources import read, read_all
+from vario.verdict import diagnose
+from vario.verdict.compare import rises
+from vario.verdict.profile import range_of, read_baseline
+
+
+def add_source_options(parser: argparse.ArgumentParser) -> None:
+    """Which run at a path, and what its keys mean."""
+    parser.add_argument("--run", metavar="NAME", help="which of several runs at PATH")
+    parser.add_argument(
+        "--config",
+        metavar="FILE",
+        help="the trainer's configuration, if it does not lie beside the log (.json, .yaml, training_args.bin)",
+    )
+    parser.add_argument(
+        "--map",
+        action="append",
+        default=[],
+        metavar="METRIC=KEY",
+        help="what a key of the log means, as in --map reward/mean=my_reward (also [map] in vario.toml)",
+    )
+
+
+def add_judgement_options(parser: argparse.ArgumentParser) -> None:
+    """By what measure it is judged. vario.toml says the same, for good."""
+    parser.add_argument(
+        "--only", action="append", default=[], metavar="RULE", help="ask these rules, codes or families"
+    )
+    parser.add_argument("--without", action="append", default=[], metavar="RULE", help="leave these out")
+    parser.add_argument(
+        "--rules", action="append", default=[], metavar="FILE", help="a Python file with rules of yours"
+    )
+    parser.add_argument("--baseline", metavar="FILE", help="the model before RL, from `vario baseline`")
+    parser.add_argument("--reference", metavar="RUN", help="a healthy run of the same recipe: its range is normal")
+    parser.add_argument("--no-replay", dest="replay", action="store_false", help="look once: faster, no detected_at")
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """Everything that stands between a path and a judgement."""
+
+    project: Project
+    mapping: dict[str, str]
+    choice: Choice
+
+    @classmethod
+    def of(cls, options: argparse.Namespace, path: str) -> Wishes:
+        """Join the project file that is nearest to the path with the options; the options win.
+
+        Raises:
+            ConfigError: either of them says what cannot be.
+        """
+        project = find_project(path)
+        if project.load and not project.here:
+            raise ConfigError(
+                f"{project.path}: [rules] load runs code, and the file lies beside the log, not where you stand; "
+                "if you trust it, say --rules FILE"
+            )
+        mapping = dict(project.mapping)
+        for item in options.map:
+            metric, separator, key = item.partition("=")
+            if not separator or not metric or not key:
+                raise ConfigError(f"--map {item}: expected METRIC=KEY, as in --map reward/mean=my_reward")
+            mapping[metric] = key
+        choice = choose(
+            only=(*project.only, *getattr(options, "only", [])),
+            without=(*project.without, *getattr(options, "without", [])),
+            load=(*project.load, *(Path(p) for p in getattr(options, "rules", []))),
+            suppress=project.suppress,
+        )
+        return cls(project, mapping, choice)
+
+    def apply(self, run: Run, options: argparse.Namespace) -> Run:
+        """The run with what is declared of it."""
+        baseline = getattr(options, "baseline", None) or self.project.of_file("baseline")
+        reference = getattr(options, "reference", None) or self.project.of_file("reference")
+        test_run = self.project.of_file("test-run")
+        return self.project.apply(
+            run,
+            baseline=read_baseline(Path(baseline)) if baseline else None,
+            reference=range_of(_named(str(reference), "reference")) if reference else None,
+            test_run_rises=rises(diagnose(_named(str(test_run), "test-run"), replay=False)) if test_run else None,
+        )
+
+
+def _named(path: str, word: str) -> Run:
+    try:
+        return read(path)
+    except SourceError as error:
+        raise ConfigError(f"{word}: {error}") from error
+
+
+def runs_at(options: argparse.Namespace, path: str) -> Iterator[tuple[Run, Choice] | SourceError | ConfigError]:
+    """The run that was asked for, or every one with --all; an error in its place."""
+    try:
+        wishes = Wishes.of(options, path)
+        if getattr(options, "all", False) and options.run is None:
+            for _, found in read_all(path, config=options.config, mapping=wishes.mapping):
+                if isinstance(found, Run):
+                    yield wishes.apply(found, options), wishes.choice
+                else:
+                    yield found
+        else:
+            run = read(path, config=options.config, run=options.run, mapping=wishes.mapping)
+            yield wishes.apply(run, options), wishes.choice
+    except (SourceError, ConfigError) as error:
+        yield error
