@@ -352,7 +352,8 @@ def fed(rule: Rule, column: Column) -> str:
         ("yes", column.metrics(settled=True), False),
         ("depends", log, False),
         ("declared", log, True),
-        ("samples", log | FROM_SAMPLES, False),
+        # preference training samples nothing
+        ("samples", log | FROM_SAMPLES if "reward/mean" in log else log, False),
     ):
         if all(readable(k, metrics, 1.0, given=given) for k in instruments(rule, optional=False)):
             return word

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from vario.catalogue import lookup
@@ -44,9 +44,10 @@ class Held:
 
 @dataclass(frozen=True)
 class Budgets:
-    """The user's own bounds that can be compared with what was logged."""
+    """The user's own bounds: those that can be compared with what was logged, and why the others cannot."""
 
     held: tuple[Held, ...]
+    unheld: tuple[tuple[Budget, NotReadable], ...] = ()
 
     @classmethod
     def read(cls, look: Look) -> Budgets:
@@ -54,33 +55,60 @@ class Budgets:
         budgets = look.history.run.budgets
         if not budgets:
             raise NotReadable(reason="no budget is declared (vario.toml, [budgets])")
-        held = tuple(h for b in budgets for h in _held(look, b))
+        held: list[Held] = []
+        unheld: list[tuple[Budget, NotReadable]] = []
+        for budget in budgets:
+            try:
+                held += _held(look, budget)
+            except NotReadable as error:
+                unheld.append((budget, error))
         if not held:
-            raise NotReadable(*dict.fromkeys(b.metric for b in budgets))
-        return cls(held)
+            reasons = dict.fromkeys(e.reason for _, e in unheld)
+            missing = dict.fromkeys(m for _, e in unheld for m in e.missing)
+            raise NotReadable(*missing, reason="; ".join(r for r in reasons if r))
+        return cls(tuple(held), tuple(unheld))
+
+    def on(self, *, kl: bool) -> tuple[Held, ...]:
+        """The budgets on KL, or those on anything else.
+
+        Raises:
+            NotReadable: there is none, or none that can be compared.
+        """
+        held = tuple(h for h in self.held if _is_kl(h.budget) == kl)
+        if not held:
+            raise next(
+                (error for budget, error in self.unheld if _is_kl(budget) == kl),
+                NotReadable(reason=f"no budget on {'KL' if kl else 'anything but KL'} is declared"),
+            )
+        return held
 
 
-def _held(look: Look, budget: Budget) -> Iterator[Held]:
-    unit = lookup(budget.metric).unit
+def _is_kl(budget: Budget) -> bool:
+    return budget.metric.startswith("kl/")
+
+
+def _held(look: Look, budget: Budget) -> list[Held]:
     names = [budget.metric]
     if "*" in budget.metric:
         head, tail = budget.metric.split("*", 1)
         names = [n for n in look.history.run.series if n.startswith(head) and n.endswith(tail)]
-    for name in names:
-        reading = look.find(name, least=5)
-        scale, wanted = 1.0, budget.unit or unit
-        if reading is None and name in PAIRS:
-            reading = look.find(PAIRS[name], least=5)
-            unit = lookup(PAIRS[name]).unit
-        if reading is None:
-            continue
-        if wanted != unit:
-            # nats of a whole sequence are those of a token times its length
-            length = look.find("length/mean", least=5)
-            if length is None or length.level <= 0.0:
-                raise NotReadable("length/mean", reason=f"a budget in {wanted} on a log in {unit} needs the length")
-            scale = length.level if wanted == PER_SEQUENCE else 1.0 / length.level
-        yield Held(budget, reading, wanted, scale)
+    readings = [r for name in names if (r := look.find(name, least=5)) is not None]
+    if not readings and budget.metric in PAIRS:
+        readings = [r for r in (look.find(PAIRS[budget.metric], least=5),) if r is not None]
+    if not readings:
+        raise NotReadable(budget.metric)
+    wanted = budget.unit or lookup(budget.metric).unit
+    return [Held(budget, r, wanted, _scale(look, lookup(r.name).unit, wanted)) for r in readings]
+
+
+def _scale(look: Look, unit: str, wanted: str) -> float:
+    """What turns a value in `unit` into one in the unit of the budget: nats of a sequence are those of a token times its length."""
+    if wanted == unit:
+        return 1.0
+    length = look.find("length/mean", least=5)
+    if length is None or length.level <= 0.0:
+        raise NotReadable("length/mean", reason=f"a budget in {wanted} on a log in {unit} needs the length")
+    return length.level if wanted == PER_SEQUENCE else 1.0 / length.level
 
 
 @dataclass(frozen=True)

@@ -87,6 +87,23 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
+class Precedes:
+    """What a precursor usually leads to, and the metric to watch meanwhile.
+
+    `measured` says in how many labelled runs it did so, and how far ahead (bench/precursors.py); empty for folklore.
+    """
+
+    rule: str
+    watch: str
+    measured: str = ""
+
+    @property
+    def text(self) -> str:
+        """One line."""
+        return f"{self.rule} ({self.measured or 'folklore: not seen often enough to be measured'}); watch {self.watch}"
+
+
+@dataclass(frozen=True, slots=True)
 class Fires:
     """The pattern holds at this look."""
 
@@ -125,6 +142,7 @@ class Rule:
         lasting: what happened once stays true (a spike, a NaN): never `until`.
         explains: names of rules that this one folds beneath itself as symptoms.
         pedantic: not for the default audience.
+        precedes: for a precursor, what it usually leads to: alone it is at most of medium confidence.
         last: asked after the others, so that it knows what they have said (`Look.said`).
     """
 
@@ -139,6 +157,7 @@ class Rule:
     lasting: bool = False
     pedantic: bool = False
     last: bool = False
+    precedes: tuple[Precedes, ...] = ()
     instruments: tuple[tuple[type, bool], ...] = field(default=())
 
     @property
@@ -204,6 +223,7 @@ def rule(
     lasting: bool = False,
     pedantic: bool = False,
     last: bool = False,
+    precedes: tuple[Precedes, ...] = (),
 ) -> Callable[[Callable[..., Iterator[Sign]]], Rule]:
     """Make a rule of a function whose parameters are instruments; `X | None` marks an optional one."""
 
@@ -216,7 +236,21 @@ def rule(
                 wanted.append((next(a for a in typing.get_args(hint) if a is not type(None)), True))
             else:
                 wanted.append((hint, False))
-        return Rule(code, name, severity, function, turns, causes, explains, holds, lasting, pedantic, last, tuple(wanted))
+        return Rule(
+            code,
+            name,
+            severity,
+            function,
+            turns,
+            causes,
+            explains,
+            holds,
+            lasting,
+            pedantic,
+            last,
+            precedes,
+            tuple(wanted),
+        )
 
     return made
 

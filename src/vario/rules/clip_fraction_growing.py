@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vario.instruments import Clipping
-from vario.rules.base import Doubt, Evidence, Severity, Sign, lower, percent, rule
+from vario.rules.base import Doubt, Evidence, Precedes, Severity, Sign, lower, percent, rule
 
 
 @rule(
@@ -14,6 +14,7 @@ from vario.rules.base import Doubt, Evidence, Severity, Sign, lower, percent, ru
     Severity.INFO,
     holds=3,
     turns=(lower("learning-rate", "smaller steps"), lower("epochs", "fewer updates per rollout")),
+    precedes=(Precedes("kl-runaway", "kl/reference"),),
 )
 def clip_fraction_growing(clipping: Clipping) -> Iterator[Sign]:
     """The clipped share keeps growing.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
-from vario.instruments import History, Look
+from vario.instruments import Budgets, History, Look, ReferenceRun
 from vario.rules import RULES
 from vario.rules.base import Aside, Broken, Doubt, Evidence, Excluded, Fires, Grave, Outcome, Rule, Severity, Unknown
 from vario.run import Run
@@ -32,6 +32,7 @@ FOLD_ROWS = 20
 class Incident:
     """A rule that fired and held.
 
+    `near`: what the patterns beside it lack, or why the user allows it (`allowed`).
     `since`: estimated first step of the change. `detected_at`: the look at which it had held for as
     long as the rule asks; None without replay. `until`: the look at which it had passed.
     """
@@ -44,6 +45,7 @@ class Incident:
     rows: int
     symptoms: list[Incident] = field(default_factory=list)
     near: tuple[str, ...] = ()
+    allowed: bool = False
 
     @property
     def severity(self) -> Severity:
@@ -57,12 +59,12 @@ class Incident:
     def confidence(self) -> str:
         """How sure on this run."""
         doubts = sum(isinstance(s, Doubt) for s in self.fires.signs) + (self.rows < SURE_ROWS)
-        return CONFIDENCE[max(0, 2 - doubts)]
+        return CONFIDENCE[max(0, min(2 - doubts, 1 if self.rule.precedes else 2))]
 
     @property
     def audience(self) -> str:
         """`default`, or `pedantic` where the rule or this run makes it a detail."""
-        aside = any(isinstance(s, Aside) for s in self.fires.signs)
+        aside = any(isinstance(s, Aside) for s in self.fires.signs) or self.allowed
         return "pedantic" if self.rule.pedantic or aside else "default"
 
     @property
@@ -199,9 +201,32 @@ def judge(
     for incident in kept:
         if incident.rule.last and incident.until is None:
             incident.near = _nearest(history, look.step, incident, rules)
+    for incident in kept:
+        incident.near += _by_own_measure(look, incident)
     quiet = tuple(i for i in kept if i.rule.name in suppressed)
     loud = [i for i in kept if i.rule.name not in suppressed]
     return Judgement(look, fold(loud, run, look.step), outcomes, tuple(rules), quiet)
+
+
+def _by_own_measure(look: Look, incident: Incident) -> tuple[str, ...]:
+    """Why the user allows what is found: a budget that is kept, or a healthy reference run that was like this."""
+    metrics = set(incident.metrics)
+    if not metrics or incident.severity >= Severity.CRITICAL:
+        return ()
+    budgets, reference = look.instrument(Budgets), look.instrument(ReferenceRun)
+    kept = {h.reading.name for h in budgets.held if not h.over()} if isinstance(budgets, Budgets) else set()
+    alike = (
+        {n for n, (low, high, r) in reference.beside.items() if low <= r.level <= high}
+        if isinstance(reference, ReferenceRun)
+        else set()
+    )
+    if metrics <= kept:
+        incident.allowed = True
+        return ("it is within the budget that you set",)
+    if metrics <= alike:
+        incident.allowed = True
+        return ("the reference run was there too",)
+    return ()
 
 
 def _nearest(history: History, step: int, incident: Incident, rules: Sequence[Rule]) -> tuple[str, ...]:

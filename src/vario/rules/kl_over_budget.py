@@ -37,8 +37,8 @@ def kl_over_budget(budgets: Budgets) -> Iterator[Sign]:
     References:
         methods, KL: which number is it?
     """
-    for held in budgets.held:
-        if held.budget.metric.startswith("kl/") and held.over():
+    for held in budgets.on(kl=True):
+        if held.over():
             unit = f" {held.unit}"
             converted = "" if held.scale == 1.0 else ", converted by the mean length"
             yield Evidence(

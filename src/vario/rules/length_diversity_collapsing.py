@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vario.instruments import Length, Reward
-from vario.rules.base import Evidence, Severity, Sign, percent, raise_, required, rule
+from vario.rules.base import Evidence, Precedes, Severity, Sign, percent, raise_, required, rule
 
 
 @rule(
@@ -18,6 +18,7 @@ from vario.rules.base import Evidence, Severity, Sign, percent, raise_, required
         raise_("entropy-bonus", "pays for choice"),
         raise_("kl-coef", "holds to the reference"),
     ),
+    precedes=(Precedes("mode-collapse", "entropy/mean"),),
 )
 def length_diversity_collapsing(length: Length, reward: Reward | None) -> Iterator[Sign]:
     """All completions have become the same length.

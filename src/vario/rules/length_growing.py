@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vario.instruments import Length, Reward
-from vario.rules.base import Aside, Evidence, Severity, Sign, number, rule, set_
+from vario.rules.base import Aside, Evidence, Precedes, Severity, Sign, number, rule, set_
 
 GROWTH = 1.3
 """The seeds' bound: a mean 30 % over its baseline."""
@@ -23,6 +23,7 @@ BENIGN_TRUNCATION = 0.05
         set_("length-penalty", None, "an explicit price on length, or less pay for it"),
         set_("overlong-filter", True, "if truncated samples enter the loss"),
     ),
+    precedes=(Precedes("length-hacking", "reward/mean", "in 2 of 18 labelled runs, 25 rows ahead"),),
 )
 def length_growing(length: Length, reward: Reward | None) -> Iterator[Sign]:
     """Completions keep getting longer.

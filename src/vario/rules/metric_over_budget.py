@@ -36,8 +36,8 @@ def metric_over_budget(budgets: Budgets) -> Iterator[Sign]:
     References:
         none: the bound is the user's own
     """
-    for held in budgets.held:
-        if not held.budget.metric.startswith("kl/") and held.over():
+    for held in budgets.on(kl=False):
+        if held.over():
             yield Evidence(
                 f"{held.reading.name} is {number(held.level)}; your budget is {bound_of(held)}",
                 (held.reading.name,),

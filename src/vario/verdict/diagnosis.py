@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from vario.instruments import Entropy, History, Kl, Look, Reading, Reward, Witness
-from vario.rules.base import Broken, Severity
+from vario.rules.base import Broken, Precedes, Severity
 from vario.rules.choice import Choice
 from vario.rules.engine import CONFIDENCE, Incident, Judgement, judge
 from vario.run import Run
@@ -50,6 +50,7 @@ class Finding:
     references: tuple[str, ...]
     summary: str
     symptoms: tuple[Finding, ...] = ()
+    precedes: tuple[Precedes, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,6 +296,7 @@ def _finding(incident: Incident, run: Run) -> Finding:
         rule.references,
         rule.summary,
         tuple(_finding(s, run) for s in incident.symptoms),
+        rule.precedes,
     )
 
 

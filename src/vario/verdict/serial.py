@@ -48,6 +48,8 @@ def _finding(finding: Finding) -> dict[str, object]:
         for c in finding.changes
     ]
     made["references"] = finding.references
+    if finding.precedes:
+        made["precedes"] = [{"name": p.rule, "watch": p.watch, "measured": p.measured} for p in finding.precedes]
     if finding.symptoms:
         made["symptoms"] = [_finding(s) for s in finding.symptoms]
     return made

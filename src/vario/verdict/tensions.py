@@ -11,6 +11,8 @@ NEAR_CEILING = 0.9
 LITTLE_LEFT = 0.3
 """Share of the entropy of the start that is little."""
 MOST_TIED = 0.5
+MUCH_DEARER = 4.0
+"""A saturating reward over a steady drift makes gains dearer by itself; a factor of four within a run is beyond that."""
 
 
 def tensions_of(look: Look, trajectory: str, open_names: frozenset[str]) -> Iterator[str]:
@@ -54,7 +56,28 @@ def _kl(look: Look, trajectory: str, open_names: frozenset[str]) -> Iterator[str
         and trajectory in ("rising", "slowing")
         and not {"kl-runaway", "kl-rises-without-reward"} & open_names
     ):
-        yield "KL climbs with the reward: paid for so far, no drift without gain"
+        dearer = _price_rises(kl, look)
+        yield (
+            f"KL climbs with the reward, and each gain costs {number(dearer)} times the KL that it did in the first half: "
+            "suspect overoptimisation; a held-out score would tell"
+            if dearer is not None
+            else "KL climbs with the reward: paid for so far, no drift without gain"
+        )
+
+
+def _price_rises(kl: Kl, look: Look) -> float | None:
+    """How many times dearer a unit of reward has become in KL, first half to second; None while it is steady."""
+    reward = look.find("reward/mean", least=48)
+    if reward is None or reward.shape is None:
+        return None
+    half = int(reward.steps[reward.points // 2])
+    early, late = reward.shape.middle - reward.shape.start, reward.shape.end - reward.shape.middle
+    paid_early = kl.reference.level_at(half, 11) - kl.reference.start
+    paid_late = kl.reference.level - kl.reference.level_at(half, 11)
+    if early <= 0.0 or late <= 0.0 or paid_early <= 0.0 or paid_late <= 0.0:
+        return None
+    dearer = (paid_late / late) / (paid_early / early)
+    return dearer if dearer >= MUCH_DEARER else None
 
 
 def _held_out(look: Look, trajectory: str, open_names: frozenset[str]) -> Iterator[str]:

@@ -48,6 +48,8 @@ def rule_page(name: str, choice: Choice) -> str:
                 else "by hand"
             )
             lines.append(f"    - {turn.knob} ({how}): {turn.why}")
+    if rule.precedes:
+        lines += ["", "Often comes before:", *(f"    - {p.text}" for p in rule.precedes)]
     if rule.explains:
         lines += ["", f"Folds beneath itself: {', '.join(rule.explains)}"]
     return "\n".join(lines)

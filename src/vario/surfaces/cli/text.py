@@ -174,6 +174,7 @@ def _finding(finding: Finding, framework: str) -> list[str]:
             now = "" if change.current is None else f" (now {change.current})"
             to = "" if change.suggested is None else f" to {change.suggested}"
             lines.append(_wrap(f"change: {key}{now}{to}: {change.why}", "    ", "  "))
+    lines += [_wrap(f"often comes before {p.text}", "    ", "  ") for p in finding.precedes]
     if finding.symptoms:
         lines.append(_wrap(f"explains: {', '.join(s.name for s in finding.symptoms)}", "    ", "  "))
     if finding.severity != "info":
