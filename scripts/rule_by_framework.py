@@ -17,6 +17,7 @@ from page_parts import (
     MADE,
     PROBE_POINTS,
     Column,
+    by_title,
     columns,
     heads,
     instruments,
@@ -32,6 +33,7 @@ from vario.instruments import History, Look, Record
 from vario.rules import RULES, Rule
 from vario.rules.base import Unknown
 from vario.run import Declared, KnobSetting, Run, Series, Setting
+from vario.sources.dialects import DIALECTS
 from vario.sources.dialects.base import TRACKER
 
 MARKS = {
@@ -57,7 +59,7 @@ ONLY_IN: Mapping[str, frozenset[str]] = {
     r"signal/.+|.+/within-group|.+/group-(diversity|sds)|samples/zero-.+|length/bimodality/.+": GROUPS,
     r"(reward/truncated-gap|length/reward-correlation)/.+": GROUPS,
     r"(reward|kl|ratio|clip|length|turns|importance-weight|behaviour-weight|engine|staleness|advantage)/.+": GROUPS | VALUED,
-    r"samples/.+|text/(?!token-accuracy).+|systems/(rollout|logprob|reward|sync|wait|request)-time.*": GROUPS | VALUED,
+    r"loss/policy|samples/.+|text/(?!token-accuracy).+|systems/(rollout|logprob|reward|sync|wait|request)-time.*": GROUPS | VALUED,
 }
 """Metrics that only some algorithms have: nothing is sampled for pairs, and only PPO trains a value function."""
 COUNTED = re.compile(
@@ -83,8 +85,8 @@ class Answer:
     @property
     def words(self) -> str:
         """The metrics that are wanting: any way of each thing would do."""
-        each = (" or ".join(" with ".join(f"`{m}`" for m in way) for way in ways) for ways in self.lacking)
-        return "; and ".join(each)
+        each = [" or ".join(" with ".join(f"`{m}`" for m in way) for way in ways) for ways in self.lacking]
+        return (" and " if all(len(ways) == 1 for ways in self.lacking) else "; and ").join(each)
 
 
 # a log to ask a rule about
@@ -161,13 +163,17 @@ def _wanting(rule: Rule, metrics: frozenset[str]) -> tuple[tuple[Way, ...], ...]
         assert isinstance(outcome, Unknown)
         more = [_ways(k, metrics) for k in blind] or [tuple((m,) for m in outcome.missing)]
         found += [ways for ways in more if ways not in found]
-        metrics = metrics.union(*(ways[0] for ways in more))
-    return tuple(found)
+        before, metrics = metrics, metrics.union(*(ways[0] for ways in more))
+        assert metrics > before, f"{rule.name} does not say what it wants: {outcome}"
+    needed = {m for ways in found if len(ways) == 1 for m in ways[0]}
+    return tuple(ways for ways in found if len(ways) == 1 or not any(needed.issuperset(way) for way in ways))
 
 
 def _ways(kind: type, metrics: frozenset[str]) -> tuple[Way, ...]:
+    """What could be added for an instrument, the shortest way first; a weight of 0 cannot be."""
     ways = (tuple(m for m in names if m not in metrics) for names in needs(kind))
-    return tuple(sorted(ways, key=len))
+    enough = [w for w in ways if not isinstance(_look(metrics.union(w), configured=True).instrument(kind), NotReadable)]
+    return tuple(sorted((w for w in enough if not any(set(o) < set(w) for o in enough)), key=len))
 
 
 @cache
@@ -194,7 +200,7 @@ def fed_by_none() -> dict[Rule, Answer]:
     frameworks = [c for c in columns() if c.dialect.name != "generic"]
     found = {r: [answer(r, c) for c in frameworks] for r in RULES}
     return {
-        r: next(a for a in answers if a.lacking)
+        r: min((a for a in answers if a.lacking), key=lambda a: len(a.lacking))
         for r, answers in found.items()
         if not any(a.mark in ANSWERED for a in answers)
     }
@@ -264,7 +270,7 @@ def _not_logged() -> Iterator[str]:
     by_want: dict[tuple[tuple[str, str], ...], list[Rule]] = {}
     for rule in sorted(RULES, key=lambda r: r.code):
         wants: dict[str, list[Column]] = {}
-        for column in columns():
+        for column in columns(sorted(DIALECTS, key=by_title)):
             if (found := answer(rule, column)).mark == "×":
                 wants.setdefault(found.words, []).append(column)
         if wants:

@@ -11,9 +11,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from vario.project_file import Project, find_project
+    from vario.rules.choice import Choice, choose
     from vario.run import Run
     from vario.sources import read, read_all, runs
     from vario.verdict import Diagnosis, Finding, diagnose
+    from vario.verdict.compare import Comparison, compare
 
 _HOMES = {
     "Run": "vario.run",
@@ -23,9 +26,29 @@ _HOMES = {
     "Diagnosis": "vario.verdict",
     "Finding": "vario.verdict",
     "diagnose": "vario.verdict",
+    "Choice": "vario.rules.choice",
+    "choose": "vario.rules.choice",
+    "Comparison": "vario.verdict.compare",
+    "compare": "vario.verdict.compare",
+    "Project": "vario.project_file",
+    "find_project": "vario.project_file",
 }
 
-__all__ = ["Diagnosis", "Finding", "Run", "diagnose", "read", "read_all", "runs"]
+__all__ = [
+    "Choice",
+    "Comparison",
+    "Diagnosis",
+    "Finding",
+    "Project",
+    "Run",
+    "choose",
+    "compare",
+    "diagnose",
+    "find_project",
+    "read",
+    "read_all",
+    "runs",
+]
 
 
 def __getattr__(name: str) -> object:

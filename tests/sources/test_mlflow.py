@@ -213,6 +213,16 @@ def test_a_metric_that_is_being_written(tmp_path: Path) -> None:
         assert table.ignored == int(whole[:cut][-1:] != b"\n")
 
 
+def test_samples_of_the_machine_are_no_steps(tmp_path: Path) -> None:
+    """MLflow samples the machine every ten seconds, and numbers the samples where a metric has its step."""
+    reward = b"".join(b"%d %s %d\n" % (1000 * s, str(s / 100).encode(), s) for s in range(50))
+    sampled = b"".join(b"%d 40.5 %d\n" % (10 * s, s) for s in range(401))
+    run = vario.read(store_of(tmp_path, **{"train/reward": reward, "system/gpu_0_utilization_percentage": sampled}))
+    assert run.logged_steps.tolist() == list(range(50))
+    assert not run.events
+    assert not run.warnings
+
+
 def test_lines_of_every_age_and_broken_ones(tmp_path: Path) -> None:
     lines = [b"1 0.5 1", b"2 nan 2", b"3 1.5 3 set digest", b"4 2.5 4 a set digest", b"5 x 5", b"6", b"", b"7 3.5 x", b"\xff\xfe", b"8 4.5 8"]
     table = mlflow_folder.read(store_of(tmp_path / "a", x=b"\n".join(lines) + b"\n", old=b"1 0.5\n2 0.25\n"))

@@ -34,7 +34,7 @@ class Reward:
     """The raw score of the training batch.
 
     Attributes:
-        ceiling: the highest possible value, where 0/1 components prove it; None otherwise.
+        ceiling: the highest possible value, where the user declares it or 0/1 components prove it; None otherwise.
         updates: updates per rollout, None if unknown.
         spread: spread of rewards over the batch; prompts: how many prompts are in it. None if unknown.
     """
@@ -57,6 +57,11 @@ class Reward:
             ceiling = sum(max(w, 0.0) for w in components.weights.values())
             floor = sum(min(w, 0.0) for w in components.weights.values())
         declared = look.history.run.declared
+        # what the user says of the bounds stands before what the components prove
+        ceiling = declared.reward_high if declared.reward_high is not None else ceiling
+        floor = declared.reward_low if declared.reward_low is not None else floor
+        if ceiling is not None and floor is None:
+            floor = min(0.0, float(total.values.min()))
         se = prompts = None
         spread = look.find("reward/std/batch")
         if declared.batch_completions and declared.group_size:

@@ -127,7 +127,7 @@ class _Watch:
 
     def __init__(self, rule: Rule) -> None:
         self.rule = rule
-        self.held = self.quiet = self.gap = 0
+        self.held = self.away = 0
         self.first_quiet = 0
         self.open: Incident | None = None
         self.passed: Incident | None = None
@@ -135,30 +135,31 @@ class _Watch:
     def see(self, outcome: Outcome, look: Look, rows: int, *, replay: bool) -> None:
         if isinstance(outcome, Fires):
             self.held += 1
-            if self.quiet:
-                self.gap, self.quiet = self.quiet, 0
             self._fires(outcome, look, rows, replay=replay)
             return
+        # looks that held without an incident were too few to count: they are looks away as well
+        self.away += 1 if self.open is not None else 1 + self.held
         self.held = 0
-        self.quiet += 1
-        if self.quiet == 1:
+        if self.away == 1:
             self.first_quiet = look.step
-        if self.open is not None and not self.rule.lasting and self.quiet >= LEAVE_LOOKS:
+        if self.open is not None and not self.rule.lasting and self.away >= LEAVE_LOOKS:
             self.open.until = self.first_quiet
             self.passed, self.open = self.open, None
 
     def _fires(self, fires: Fires, look: Look, rows: int, *, replay: bool) -> None:
         since = _since(fires)
         if self.open is not None:
+            self.away = 0
             self.open.fires, self.open.rows = fires, rows
             if not self.rule.lasting and since is not None:
                 self.open.since = since
         elif self.held >= self.rule.holds or not replay:
-            if self.passed is not None and self.gap <= LEAVE_LOOKS + COOL_LOOKS:
+            if self.passed is not None and self.away <= LEAVE_LOOKS + COOL_LOOKS:
                 self.open, self.passed = self.passed, None
                 self.open.until, self.open.fires, self.open.rows = None, fires, rows
             else:
                 self.open = Incident(self.rule, since, look.step if replay else None, None, fires, rows)
+            self.away = 0
 
 
 def judge(

@@ -23,6 +23,8 @@ BESIDE = (
     "train_speed(iter/s)", "train_speed(s/it)", "elapsed_time", "remaining_time", "percentage", "total_steps",
 )  # fmt: skip
 """Keys that stand in rows of every kind."""
+GAUGES = ("system/",)
+"""Gauges of the machine, sampled by a clock: MLflow numbers its samples where others have a step."""
 WAITING_ROWS = 2048
 """Rows kept as lists before they become columns: enough to spread the cost, few enough to stay small."""
 MAX_NESTING = 4
@@ -86,10 +88,13 @@ class _Waiting:
 
 
 def kind_of(keys: Iterable[str]) -> str:
-    """Whether rows with these keys are `train`, `eval`, or the `summary` at the end."""
+    """Whether rows with these keys are `train`, `eval`, a `gauge`, or the `summary` at the end."""
     if "train_runtime" in keys:
         return "summary"  # written once, when the Trainer ends: no step of its own
-    return "eval" if all(k.startswith(EVALUATION) for k in keys if k not in BESIDE) else "train"
+    own = [k for k in keys if k not in BESIDE]
+    if own and all(k.startswith(GAUGES) for k in own):
+        return "gauge"
+    return "eval" if all(k.startswith(EVALUATION) for k in own) else "train"
 
 
 def _summarises(key: str) -> bool:

@@ -12,6 +12,8 @@ from vario.stats.trend import between_halves
 
 WORDS = ("rising", "slowing", "plateau", "peaked", "declining", "noise", "flat-low", "saturated", "too-short")
 CEILING_SHARE = 0.97
+STRONG = 40.0
+"""Chi-square over a constant from which a shape is sure on few points as well."""
 AT_FLOOR = 0.9
 """Share of all steps at one and the same value that makes it a floor; what is left must not be worth a word."""
 AT_CEILING = 0.5
@@ -64,11 +66,10 @@ def trajectory_of(score: Reading | None, reward: Reward | None) -> Trajectory:
     many = score.points >= 100
     if shape.moved and shape.word != "flat":
         word = FROM_SHAPE[shape.word]
-        # above the gate of the shape test by a wide margin, and enough points: then it is sure
-        strong = shape.chi2 > 40.0
-        confidence = "high" if strong and many else "medium" if strong or many else "low"
+        # well above the gate of the shape test, or enough points: nine of ten were right (bench/scoreboard.py)
+        confidence = "high" if shape.chi2 > STRONG or many else "medium"
         if word == "peaked" and shape.top - shape.end < 2.0 * shape.noise_sd:
-            confidence = "low" if confidence == "medium" else "medium"
+            confidence = "low" if confidence == "medium" else "medium"  # a small fall under much noise
         return Trajectory(
             word, confidence, f"{name} went from {shape.start:.3g} to {shape.end:.3g} (top {shape.top:.3g})"
         )
@@ -81,7 +82,7 @@ def trajectory_of(score: Reading | None, reward: Reward | None) -> Trajectory:
     quiet = shape.noise_sd < LITTLE_NOISE * abs(score.level)
     word = "plateau" if quiet else "noise"
     return Trajectory(
-        word, "medium" if many else "low", f"{name} never left the interval of its own noise around {score.level:.3g}"
+        word, "high" if many else "medium", f"{name} never left the interval of its own noise around {score.level:.3g}"
     )
 
 
