@@ -11,26 +11,22 @@ from functools import cache
 from pathlib import Path
 from types import FunctionType
 
+from answers import CONFIGURED, COUNTED, DECLARED, FED, FOREIGN, SOMETIMES, UNLOGGED, answer
 from key_words import in_words
 from page_parts import (
     MADE,
     ORIGINS,
-    Column,
     base_of,
     canonical,
     code,
     columns,
     default_in_words,
     defaults,
-    fed,
-    instruments,
     kin,
     logs_of,
     module_of,
-    needs,
     nothing_known,
     paragraphs,
-    readable,
     spoken,
     table,
     title_of,
@@ -334,10 +330,12 @@ def _missing(dialect: Dialect) -> Iterator[str]:
     yield from without_empty(("metric", "how", "only for"), rows, 2)
 
 
-SOMETIMES = {
-    "depends": "in some versions or configurations",
-    "declared": "once you declare what it is measured by",
-    "samples": "not from its keys; it can be counted from completions, and logged under the metric's own name",
+OTHERWISE = {
+    SOMETIMES: "in some versions or configurations, or with a tracker",
+    CONFIGURED: "with the run's configuration beside its log",
+    DECLARED: "once you declare what it is measured by",
+    COUNTED: "not from its keys; it can be counted from completions, and named with `--map`",
+    FOREIGN: "not with this algorithm",
 }
 
 
@@ -346,32 +344,23 @@ def _rules(dialect: Dialect) -> Iterator[str]:
     yield "What the keys above can answer; [rules by framework](../rule-by-framework.md) shows all frameworks side by side."
     for column in columns((dialect,)):
         answers: dict[str, list[Rule]] = {}
+        lacking: dict[str, list[Rule]] = {}
         for rule in RULES:
-            answers.setdefault(fed(rule, column), []).append(rule)
+            found = answer(rule, column)
+            answers.setdefault(found.mark, []).append(rule)
+            if found.mark == UNLOGGED:
+                lacking.setdefault(found.words, []).append(rule)
         if column.algorithm not in ("", "unknown"):
             yield from ("", f"### {spoken(column.algorithm)}")
-        yield from ("", f"- yes: {len(answers.get('yes', ()))} of {len(RULES)} rules")
-        for word, said in SOMETIMES.items():
-            if word in answers:
-                yield f"- {said}: {', '.join(map(_linked, answers[word]))}"
-        lacking: dict[str, list[Rule]] = {}
-        for rule in answers.get("-", ()):
-            lacking.setdefault(_lacking(rule, column), []).append(rule)
+        yield from ("", f"- yes: {len(answers.get(FED, ()))} of {len(RULES)} rules")
+        for mark, said in OTHERWISE.items():
+            if mark in answers:
+                yield f"- {said}: {', '.join(map(_linked, answers[mark]))}"
         yield from (f"- not, for want of {metrics}: {', '.join(map(_linked, r))}" for metrics, r in lacking.items())
 
 
 def _linked(rule: Rule) -> str:
     return f"[{rule.name}](../rules/{rule.name}.md)"
-
-
-def _lacking(rule: Rule, column: Column) -> str:
-    """What would have to be logged for a rule: the shortest way for each instrument that cannot be read."""
-    logged = column.metrics(settled=False)
-    lacking = [k for k in instruments(rule, optional=False) if not readable(k, logged, 1.0)]
-    ways = [
-        min((set(names) - logged for names in needs(k) if set(names) - logged), key=len, default=()) for k in lacking
-    ]
-    return code(m for m in METRICS if any(m in way for way in ways))
 
 
 def _logs(dialect: Dialect) -> Iterator[str]:

@@ -17,7 +17,7 @@ sys.path.insert(0, str(ROOT / "src"))
 import numpy as np  # noqa: E402
 
 import vario  # noqa: E402
-from vario.catalogue import FROM_SAMPLES, METRICS, lookup  # noqa: E402
+from vario.catalogue import METRICS, lookup  # noqa: E402
 from vario.errors import NotReadable  # noqa: E402
 from vario.instruments import Baseline, Budgets, Changes, History, Look, Reading, ReferenceRun, Settings  # noqa: E402
 from vario.rules import Rule  # noqa: E402
@@ -339,25 +339,6 @@ def needs(kind: type) -> tuple[tuple[str, ...], ...]:
 def instruments(rule: Rule, *, optional: bool) -> tuple[type, ...]:
     """The instruments a rule cannot do without, or those it takes where they are."""
     return tuple(kind for kind, may in rule.instruments if may == optional)
-
-
-def fed(rule: Rule, column: Column) -> str:
-    """What can answer what a rule needs.
-
-    The framework's keys: `yes`; `depends`, in some versions or configurations; `declared`, once you say what it is
-    measured by; `samples`, if the rest is counted from completions. `-`: nothing known.
-    """
-    log = column.metrics(settled=False)
-    for word, metrics, given in (
-        ("yes", column.metrics(settled=True), False),
-        ("depends", log, False),
-        ("declared", log, True),
-        # preference training samples nothing
-        ("samples", log | FROM_SAMPLES if "reward/mean" in log else log, False),
-    ):
-        if all(readable(k, metrics, 1.0, given=given) for k in instruments(rule, optional=False)):
-            return word
-    return "-"
 
 
 def alternatives(kind: type) -> str:

@@ -32,13 +32,9 @@ from page_parts import (
     asked,
     by_title,
     code,
-    columns,
     default_in_words,
     defaults,
-    fed,
     heads,
-    instruments,
-    kin,
     knobs_of,
     needs,
     spoken,
@@ -47,6 +43,7 @@ from page_parts import (
     trainers_of,
     without_empty,
 )
+from rule_by_framework import by_framework_page
 
 from vario.catalogue import KNOBS, METRICS, Metric
 from vario.instruments import Record
@@ -261,68 +258,13 @@ def knobs_page() -> str:
     return "\n".join(lines) + "\n"
 
 
-def by_framework_page() -> str:
-    """Which rule can be fed by which framework."""
-    lines = [
-        MADE,
-        "",
-        "# Rules by framework",
-        "",
-        "Whether the keys that a framework logs, as far as its dialect knows them, can answer what a rule cannot do",
-        "without:",
-        "",
-        "- ● they can",
-        "- ○ only in some versions or configurations",
-        "- ◆ once you declare what it is measured by: a budget, the model before RL, a healthy run, a configuration",
-        "- ◇ no key for it is known; it can be counted from completions, and logged under the metric's own name",
-        "- blank: nothing is known that could feed it, and the rule answers *unknown*",
-        "",
-        "A rule of which a framework's log knows enough may still need more to fire: its page lists what else it looks at.",
-        "† goes through the whole record, and is always asked. Other files beside the log are not counted here, and",
-        "a key that a dialect knows need not be logged by every trainer or version of the framework. An own loop feeds",
-        "what it logs under a name that can mean one thing, or that is named with `--map`.",
-    ]
-    for title, dialects in kin().items():
-        together = [(c, tuple(fed(r, c) for r in RULES)) for c in columns(dialects)]
-        groups: dict[tuple[str, ...], list[Column]] = {}
-        for column, words in together:
-            groups.setdefault(words, []).append(column)
-        shown = list(groups.items())
-        parts = -(-len(shown) // MOST_COLUMNS)
-        size = -(-len(shown) // parts)
-        for part in range(parts):
-            piece = shown[part * size : (part + 1) * size]
-            lines += ["", f"## {title}" + (f" ({part + 1} of {parts})" if parts > 1 else ""), ""]
-            lines += _rules_by(piece)
-    return "\n".join(lines) + "\n"
-
-
-def _rules_by(shown: list[tuple[tuple[str, ...], list[Column]]]) -> Iterator[str]:
-    """One table: a row for each rule, family by family, under heads that come again with each family."""
-    place = {r.name: i for i, r in enumerate(RULES)}
-    titles = [heads(group) for _, group in shown]
-    rows: list[tuple[str, ...]] = []
-    for family, title in FAMILIES.items():
-        rules = sorted((r for r in RULES if r.code.startswith(family)), key=lambda r: r.code)
-        if rules and rows:
-            rows.append((f"**{family}: {title}**", *(f"**{t}**" for t in titles)))
-        rows += [(_linked(r), *(MARKS[words[place[r.name]]] for words, _ in shown)) for r in rules]
-    first = next(iter(FAMILIES.items()))
-    return table((f"{first[0]}: {first[1]}", *titles), rows)
-
-
-def _linked(rule: Rule) -> str:
-    mark = " †" if Record in instruments(rule, optional=False) else ""
-    return f"[{rule.name}](rules/{rule.name}.md){mark}"
-
-
 def pages() -> dict[Path, str]:
     """Every generated page by its path inside the repository."""
     made = {Path("docs/rules") / f"{rule.name}.md": rule_page(rule) for rule in RULES}
     made[Path("docs/rules/index.md")] = index_page()
     made[Path("docs/metrics.md")] = metrics_page()
     made[Path("docs/knobs.md")] = knobs_page()
-    made[Path("docs/rule-by-framework.md")] = by_framework_page()
+    made[Path("docs/rule-by-framework.md")] = by_framework_page(FAMILIES)
     made[Path("docs/formats.md")] = formats_page()
     return made | framework_pages()
 

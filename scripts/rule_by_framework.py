@@ -1,212 +1,28 @@
-"""The table of rules by framework: which rule a framework's log can answer, and why not where it cannot.
-
-Nothing is believed of a rule: it is asked, about a log that holds what the framework's dialect knows, and again with
-what could be added to it.
-"""
+"""The table of rules by framework: which rule a framework's log can answer, and why not where it cannot."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from functools import cache
-from types import MappingProxyType
 
-import numpy as np
-from page_parts import (
-    MADE,
-    PROBE_POINTS,
-    Column,
-    by_title,
-    columns,
-    heads,
-    instruments,
-    kin,
-    needs,
-    table,
-    trainers_of,
-)
+from answers import CONFIGURED, COUNTED, DECLARED, FED, FOREIGN, SOMETIMES, UNLOGGED, answer, fed_by_none
+from page_parts import MADE, Column, by_title, columns, heads, instruments, kin, table
 
-from vario.catalogue import KNOBS, METRICS
-from vario.errors import NotReadable
-from vario.instruments import History, Look, Record
+from vario.instruments import Record
 from vario.rules import RULES, Rule
-from vario.rules.base import Unknown
-from vario.run import Declared, KnobSetting, Run, Series, Setting
 from vario.sources.dialects import DIALECTS
-from vario.sources.dialects.base import TRACKER
 
-MARKS = {
-    "●": "the keys that it logs",
-    "○": "the same, only in some versions or configurations, or with a tracker beside it",
-    "◐": "with the run's configuration beside its log",
-    "D": "you declare what it is held against: a budget, a baseline, a reference run",
-    "S": "needs samples: it is counted from completions, and no key of the framework says it",
-    "–": "not this algorithm: it has no value function, no pairs, no groups, or samples nothing",
-    "×": "key not logged: the last table says which",
+LEGEND = {
+    FED: "the keys that it logs",
+    SOMETIMES: "the same, only in some versions or configurations, or with a tracker beside it",
+    CONFIGURED: "with the run's configuration beside its log",
+    DECLARED: "once you declare what the log is held against: a budget, the model before RL, a healthy run",
+    COUNTED: "needs samples: no key of it is known; it can be counted from completions",
+    FOREIGN: "not this algorithm: it has no value function, no pairs, no groups, or samples nothing",
+    UNLOGGED: "key not logged: the last table says which",
 }
-"""Every cell holds one of these. The first four answer the rule."""
-ANSWERED = frozenset("●○◐D")
+"""Every cell holds one of these."""
 MOST_COLUMNS = 8
 """A table of more frameworks would not fit beside its rules."""
-
-PAIRS = frozenset({"dpo"})
-GROUPS = frozenset({"grpo", "async-grpo", "rloo"})
-VALUED = frozenset({"ppo"})
-ONLY_IN: Mapping[str, frozenset[str]] = {
-    r"loss/value|value/.+": VALUED,
-    r"(eval/)?preference/.+": PAIRS,
-    r"signal/.+|.+/within-group|.+/group-(diversity|sds)|samples/zero-.+|length/bimodality/.+": GROUPS,
-    r"(reward/truncated-gap|length/reward-correlation)/.+": GROUPS,
-    r"(reward|kl|ratio|clip|length|turns|importance-weight|behaviour-weight|engine|staleness|advantage)/.+": GROUPS | VALUED,
-    r"loss/policy|samples/.+|text/(?!token-accuracy).+|systems/(rollout|logprob|reward|sync|wait|request)-time.*": GROUPS | VALUED,
-}
-"""Metrics that only some algorithms have: nothing is sampled for pairs, and only PPO trains a value function."""
-COUNTED = re.compile(
-    r"text/(?!token-accuracy|looping).+|samples/.+|reward/std/within-group|reward/truncated-gap/.+|advantage/max"
-    r"|signal/(zero-variance|tiny-spread|shaping-only)-share"
-    r"|length/(std/within-group|bimodality/(within-group|separation)|reward-correlation/.+)"
-)
-"""Metrics that are counted from completions, whatever the trainer logs."""
-TRACKED = frozenset(a.metric for a in TRACKER) | {"systems/wall-clock"}
-"""What a tracker adds by itself, whatever the framework."""
-
-Way = tuple[str, ...]
-"""Metrics that would do together."""
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What one cell says. `lacking`: for each thing that is wanting, the ways to have it; of `S` and `×` alone."""
-
-    mark: str
-    lacking: tuple[tuple[Way, ...], ...] = ()
-
-    @property
-    def words(self) -> str:
-        """The metrics that are wanting: any way of each thing would do."""
-        each = [" or ".join(" with ".join(f"`{m}`" for m in way) for way in ways) for ways in self.lacking]
-        return (" and " if all(len(ways) == 1 for ways in self.lacking) else "; and ").join(each)
-
-
-# a log to ask a rule about
-
-REWARDS = MappingProxyType({"correctness": 1.0, "format": 0.25})
-"""Two reward functions, as most runs have them, and their weights."""
-CONFIGURED = Declared(
-    updates_per_rollout=4.0,
-    max_length=1024.0,
-    kl_by_design=True,
-    component_weights=REWARDS,
-    batch_completions=64.0,
-    group_size=8.0,
-    reward_low=0.0,
-    reward_high=1.25,
-)
-SETTINGS: Mapping[str, Setting] = {"reward-scaling": "none", "reward-bounds": "[0.0, 1.25]"}
-"""Settings of knobs that take no number."""
-
-
-@cache
-def _look(metrics: frozenset[str], *, configured: bool) -> Look:
-    """At the end of a run that logged these metrics; `configured`: its configuration lies beside the log."""
-    steps = np.arange(1, PROBE_POINTS + 1, dtype=np.int64)
-    values = np.asarray(0.4 + 0.01 * (steps % 7), dtype=np.float64)
-    names = (m.replace("*", name) for m in metrics for name in (REWARDS if "*" in m else ("",)))
-    run = Run("probe", "generic", "unknown", {n: Series(n, steps, values) for n in names}, steps)
-    if configured:
-        knobs = {k: KnobSetting(k, k, SETTINGS.get(k, 1.0), is_default=False) for k in KNOBS}
-        run = replace(run, declared=CONFIGURED, knobs=knobs)
-    else:
-        run = replace(run, declared=Declared(component_weights=REWARDS))
-    return Look(History(run), PROBE_POINTS)
-
-
-@cache
-def answered(rule: Rule, metrics: frozenset[str], *, configured: bool) -> bool:
-    """Whether a rule says something of a run that logged these metrics, be it that all is clear."""
-    return not isinstance(rule.judge(_look(metrics, configured=configured)), Unknown)
-
-
-@cache
-def needs_a_word(rule: Rule) -> bool:
-    """Whether everything that can be logged is not enough: the user must declare what it is held against."""
-    return not answered(rule, frozenset(METRICS), configured=True)
-
-
-# what is logged, and what could be
-
-
-def logged(column: Column, *, settled: bool) -> frozenset[str]:
-    """Metrics of a framework's keys; `settled` leaves out those that hang on version, configuration or a tracker."""
-    return column.metrics(settled=settled) | (frozenset() if settled else TRACKED)
-
-
-def algorithms_of(column: Column) -> frozenset[str]:
-    """The algorithms that a column stands for; every one where it is not known."""
-    mine = frozenset((column.algorithm,) if column.algorithm else trainers_of(column.dialect))
-    return PAIRS | GROUPS | VALUED if "unknown" in mine else mine
-
-
-def exists(metric: str, algorithms: frozenset[str]) -> bool:
-    """Whether one of these algorithms has such a quantity."""
-    return all(algorithms & only for pattern, only in ONLY_IN.items() if re.fullmatch(pattern, metric))
-
-
-def _wanting(rule: Rule, metrics: frozenset[str]) -> tuple[tuple[Way, ...], ...]:
-    """Each thing that a rule still wants beside these metrics, with the ways to have it."""
-    found: list[tuple[Way, ...]] = []
-    while not answered(rule, metrics, configured=True):
-        look = _look(metrics, configured=True)
-        blind = [k for k in instruments(rule, optional=False) if isinstance(look.instrument(k), NotReadable)]
-        outcome = rule.judge(look)
-        assert isinstance(outcome, Unknown)
-        more = [_ways(k, metrics) for k in blind] or [tuple((m,) for m in outcome.missing)]
-        found += [ways for ways in more if ways not in found]
-        before, metrics = metrics, metrics.union(*(ways[0] for ways in more))
-        assert metrics > before, f"{rule.name} does not say what it wants: {outcome}"
-    needed = {m for ways in found if len(ways) == 1 for m in ways[0]}
-    return tuple(ways for ways in found if len(ways) == 1 or not any(needed.issuperset(way) for way in ways))
-
-
-def _ways(kind: type, metrics: frozenset[str]) -> tuple[Way, ...]:
-    """What could be added for an instrument, the shortest way first; a weight of 0 cannot be."""
-    ways = (tuple(m for m in names if m not in metrics) for names in needs(kind))
-    enough = [w for w in ways if not isinstance(_look(metrics.union(w), configured=True).instrument(kind), NotReadable)]
-    return tuple(sorted((w for w in enough if not any(set(o) < set(w) for o in enough)), key=len))
-
-
-@cache
-def answer(rule: Rule, column: Column) -> Answer:
-    """What a framework's log says to a rule."""
-    for mark, settled, configured in (("●", True, False), ("○", False, False), ("◐", False, True)):
-        if answered(rule, logged(column, settled=settled), configured=configured):
-            return Answer(mark)
-    if needs_a_word(rule):
-        return Answer("D")
-    algorithms = algorithms_of(column)
-    lacking = tuple(
-        tuple(way for way in ways if all(exists(m, algorithms) for m in way))
-        for ways in _wanting(rule, logged(column, settled=False))
-    )
-    if not all(lacking):
-        return Answer("–")
-    counted = tuple(tuple(way for way in ways if all(map(COUNTED.fullmatch, way))) for ways in lacking)
-    return Answer("S", counted) if all(counted) else Answer("×", lacking)
-
-
-def fed_by_none() -> dict[Rule, Answer]:
-    """The rules that no framework's log can answer, whatever is configured or declared; own loops apart."""
-    frameworks = [c for c in columns() if c.dialect.name != "generic"]
-    found = {r: [answer(r, c) for c in frameworks] for r in RULES}
-    return {
-        r: min((a for a in answers if a.lacking), key=lambda a: len(a.lacking))
-        for r, answers in found.items()
-        if not any(a.mark in ANSWERED for a in answers)
-    }
-
-
-# the page
 
 
 def by_framework_page(families: Mapping[str, str]) -> str:
@@ -218,7 +34,7 @@ def by_framework_page(families: Mapping[str, str]) -> str:
         "",
         "What answers a rule, framework by framework, as far as its dialect knows the keys:",
         "",
-        *(f"- {mark} {meaning}" for mark, meaning in MARKS.items()),
+        *(f"- {mark} {meaning}" for mark, meaning in LEGEND.items()),
         "",
         "Where nothing answers it, the rule says *unknown*, and which metric would enable it. A rule that is answered may",
         "still need more to fire: its page lists what else it looks at. † goes through the whole record, and is always",
@@ -259,19 +75,19 @@ def _fed_by_none() -> Iterator[str]:
     yield "No framework that has a dialect logs what these rules need. Log the metric from a callback of your own, and name"
     yield "its key with `--map METRIC=KEY`."
     rows = (
-        (_linked(r), a.words, "the completions" if a.mark == "S" else "the model")
+        (_linked(r), a.words, "the completions" if a.mark == COUNTED else "the model")
         for r, a in sorted(fed_by_none().items(), key=lambda item: item[0].code)
     )
     yield from ("", *table(("rule", "missing", "taken from"), rows))
 
 
 def _not_logged() -> Iterator[str]:
-    yield "Every × of the tables above: what would have to be logged, and by which framework it is not."
+    yield "Every ✗ of the tables above: what would have to be logged, and by which framework it is not."
     by_want: dict[tuple[tuple[str, str], ...], list[Rule]] = {}
     for rule in sorted(RULES, key=lambda r: r.code):
         wants: dict[str, list[Column]] = {}
         for column in columns(sorted(DIALECTS, key=by_title)):
-            if (found := answer(rule, column)).mark == "×":
+            if (found := answer(rule, column)).mark == UNLOGGED:
                 wants.setdefault(found.words, []).append(column)
         if wants:
             by_want.setdefault(tuple((w, heads(c)) for w, c in wants.items()), []).append(rule)

@@ -85,6 +85,8 @@ LOOKED_AT: tuple[tuple[str, str, str, str], ...] = (
     # text, what is seen, rule, what its page says to look at
     ("000", "the policy loss doubles or halves at once: find out what changed", "loss-discontinuity", "what changed at that step"),
     ("001", "the spread of rewards drops suddenly: a shortcut may have been found", "signal-dropped-suddenly", "what changed at that step"),
+    ("001", "KL spikes: find out what is different about that batch", "kl-spike", "look at that batch"),
+    ("001", "entropy spikes: gradients, or strange data", "entropy-spike", "look at that batch of data, and at the gradient norm"),
     ("001", "parts of the reward learn in turn: watch each for itself", "component-saturated", "weight"),
     ("002", "answers shrink: look at the distribution of rewards", "length-shrinking", "reward"),
     ("003", "no reward on easy data: the task may be too hard, supervised training first", "task-too-hard", "SFT before RL"),

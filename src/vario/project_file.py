@@ -40,7 +40,7 @@ from types import MappingProxyType
 
 from vario.catalogue import lookup
 from vario.errors import ConfigError
-from vario.run import Budget, Declared, Level, Run
+from vario.run import LARGEST, Budget, Declared, Level, Run
 
 NAME, SHARED_NAME = "vario.toml", "pyproject.toml"
 SECTIONS = ("map", "declare", "budgets", "rules", "suppress")
@@ -54,6 +54,8 @@ NUMBERS = {
     "updates-per-rollout": "updates_per_rollout",
 }
 """Numbers under [declare], and what they are called in `Declared`."""
+COUNTS = ("devices", "max-completion-length", "group-size", "updates-per-rollout")
+"""Those of them that are above 0."""
 WORDS = ("algorithm", "held-out", "baseline", "reference", "test-run")
 PER_TOKEN, PER_SEQUENCE = "nats/token", "nats/sequence"
 
@@ -159,10 +161,13 @@ def _read(path: Path, *, nested: bool, here: bool) -> Project:
     rules = _table(path, "[rules]", table.get("rules", {}))
     if unknown := sorted(set(rules) - {"only", "without", "load"}):
         raise ConfigError(f"{path}: [rules] has no {unknown[0]!r}; it has only, without and load")
+    mapping = _texts(path, "map", table.get("map", {}), '"reward/mean" = "my_reward"')
+    for metric in mapping:
+        _unit(path, "map", metric)
     return Project(
         path,
         here,
-        _texts(path, "map", table.get("map", {}), '"reward/mean" = "my_reward"'),
+        mapping,
         numbers,
         words,
         tuple(_budget(path, str(n), v) for n, v in _table(path, "[budgets]", table.get("budgets", {})).items()),
@@ -193,7 +198,10 @@ def _list(path: Path, name: str, value: object) -> tuple[str, ...]:
 
 
 def _number(value: object) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    """A number that can be counted with, else None: TOML knows nan and inf too."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < LARGEST:
+        return None
+    return float(value)
 
 
 def _declared(path: Path, table: Mapping[str, object]) -> tuple[dict[str, float], dict[str, str]]:
@@ -204,6 +212,8 @@ def _declared(path: Path, table: Mapping[str, object]) -> tuple[dict[str, float]
         if name in NUMBERS:
             if number is None:
                 raise ConfigError(f"{path}: [declare] {name} is a number, not {value!r}")
+            if name in COUNTS and number <= 0.0:
+                raise ConfigError(f"{path}: [declare] {name} is above 0, not {value!r}")
             numbers[name] = number
         elif name in WORDS:
             if not isinstance(value, str) or not value:
@@ -221,13 +231,17 @@ def _declared(path: Path, table: Mapping[str, object]) -> tuple[dict[str, float]
     return numbers, words
 
 
-def _budget(path: Path, metric: str, value: object) -> Budget:
+def _unit(path: Path, section: str, metric: str) -> str:
     try:
-        unit = lookup(metric).unit
+        return lookup(metric).unit
     except KeyError:
         raise ConfigError(
-            f"{path}: [budgets] vario knows no metric {metric!r}; `vario metrics --known` lists them"
+            f"{path}: [{section}] vario knows no metric {metric!r}; `vario metrics --known` lists them"
         ) from None
+
+
+def _budget(path: Path, metric: str, value: object) -> Budget:
+    unit = _unit(path, "budgets", metric)
     number = _number(value)
     if number is not None:
         return Budget(metric, most=number)
@@ -235,10 +249,12 @@ def _budget(path: Path, metric: str, value: object) -> Budget:
     if set(table) - {"most", "least", "unit"} or not {"most", "least"} & set(table):
         raise ConfigError(f"{path}: [budgets] {metric} holds most, least (one of them at the least) and unit")
     most, least = _number(table.get("most")), _number(table.get("least"))
-    if most is None and least is None:
+    if ("most" in table and most is None) or ("least" in table and least is None):
         raise ConfigError(f"{path}: [budgets] {metric}: most and least are numbers")
+    if most is not None and least is not None and least > most:
+        raise ConfigError(f"{path}: [budgets] {metric}: least {least:g} is above most {most:g}")
     wanted = table.get("unit")
-    convertible = {PER_TOKEN, PER_SEQUENCE}
-    if wanted is not None and wanted != unit and not ({wanted, unit} <= convertible):
+    convertible = (PER_TOKEN, PER_SEQUENCE)
+    if wanted is not None and wanted != unit and not (wanted in convertible and unit in convertible):
         raise ConfigError(f"{path}: [budgets] {metric} is in {unit}; it cannot be turned into {wanted!r}")
     return Budget(metric, most, least, None if wanted is None else str(wanted))

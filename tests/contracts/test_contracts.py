@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import vario
+from vario.catalogue import METRICS
 from vario.errors import NotReadable
 from vario.instruments import INSTRUMENTS, History, Look
 from vario.run import Run
@@ -33,6 +34,7 @@ CANONICAL = ("reward/mean", "kl/reference", "kl/update", "entropy/mean", "length
              "gradient/norm", "loss/policy", "loss/value", "value/explained-variance", "value/clip-fraction", "clip/fraction/total",
              "signal/zero-variance-share", "reward/std/within-group", "importance-weight/mean", "behaviour-weight/mean",
              "engine/logprob-gap/mean", "eval/score/mean", "systems/step-time")  # fmt: skip
+EVERYTHING = tuple(name.replace("*", "part") for name in METRICS)
 CONFIG: tuple[Mapping[str, object], ...] = (
     {},
     {"beta": 0.0, "num_generations": 8, "per_device_train_batch_size": 8, "gradient_accumulation_steps": 1, "trl_version": "1.16.0"},
@@ -81,7 +83,7 @@ KINDS = ("noise", "walk", "rise", "fall", "zero", "constant", "step", "peak", "s
 
 @st.composite
 def logs(draw: st.DrawFn, *, clean: bool = False) -> Log:
-    keys = draw(st.sampled_from((GROUPED, GROUPED, PAIRS, CANONICAL)))
+    keys = draw(st.sampled_from((GROUPED, GROUPED, PAIRS, CANONICAL, EVERYTHING)))
     n = draw(st.sampled_from((1, 2, 3, 5, 9, 24, 31, 60, 90, 150)))
     seed = draw(st.integers(0, 10**6))
     rng = np.random.default_rng(seed)

@@ -8,10 +8,11 @@ from collections.abc import Callable
 
 import page_parts
 import pytest
+from answers import answer
 from format_page import extras_of, name_of, title_of
 from framework_pages import algorithms_of, condition_of, framework_page, meanings, reasons
 from key_words import in_words
-from page_parts import Column, base_of, canonical, columns, fed, heads, kin, logs, logs_of, nothing_known
+from page_parts import Column, base_of, canonical, columns, heads, kin, logs, logs_of, nothing_known
 
 from tests.conftest import GOLDEN, ROOT
 from vario.catalogue import KNOBS
@@ -228,14 +229,13 @@ def test_a_set_that_is_the_only_one_is_the_score() -> None:
     assert "eval/score/mean" in verl.metrics(settled=False)
     assert "eval/score/mean" not in verl.metrics(settled=True)
     rule = next(r for r in RULES if r.name == "reward-up-eval-not")
-    assert fed(rule, verl) == "depends"
+    assert answer(rule, verl).mark == "○"
 
 
 @pytest.mark.parametrize("column", columns(), ids=lambda c: f"{c.dialect.name} {c.algorithm}")
 def test_the_table_says_what_is_fed(column: Column) -> None:
     text = (ROOT / "docs/rule-by-framework.md").read_text(encoding="utf-8")
     tables = re.split(r"^## ", text, flags=re.MULTILINE)[1:]
-    marks = {"yes": "●", "depends": "○", "declared": "◆", "samples": "◇", "-": ""}
     for block in tables:
         rows = cells(block)
         for place, head in enumerate(rows[0][1:], 1):
@@ -246,7 +246,7 @@ def test_the_table_says_what_is_fed(column: Column) -> None:
             ):
                 continue
             said = {re.findall(r"\[([\w-]+)\]", row[0])[0]: row[place] for row in rows if row[0].startswith("[")}
-            assert said == {rule.name: marks[fed(rule, column)] for rule in RULES}
+            assert said == {rule.name: answer(rule, column).mark for rule in RULES}
             return
     pytest.fail(f"{column} has no column")
 

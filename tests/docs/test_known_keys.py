@@ -276,7 +276,11 @@ def test_every_entry_is_whole() -> None:
             re.compile(pattern)
             assert why, pattern
         named = (part.stores, part.functions, part.calls, part.keywords)
-        ways = [*part.logged_as, *(part.bare or ()), *(way for table in named for some in table.values() for way in some)]
+        ways = [
+            *part.logged_as,
+            *(part.bare or ()),
+            *(way for table in named for some in table.values() for way in some),
+        ]
         assert all(way.count("{}") == 1 for way in ways), part.files
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import page_parts as pages
 import pytest
+from answers import ANSWERED, answer
 
 import vario
 from tests.conftest import ROOT
@@ -47,7 +48,7 @@ def test_a_real_log_feeds_no_more_than_the_page_says(name: str) -> None:
     look = Look(History(run), run.last_step)
     for rule in RULES:
         if not isinstance(rule.judge(look), Unknown):
-            assert pages.fed(rule, column) in ("yes", "depends", "declared"), rule.name
+            assert answer(rule, column).mark in ANSWERED, rule.name
     canonical = {n if n in pages.METRICS else f"{n.rsplit('/', 2)[0]}/*/{n.rsplit('/', 1)[1]}" for n in run.series}
     assert canonical <= column.metrics(settled=False)
 
@@ -66,12 +67,12 @@ def test_what_no_log_holds_is_shown_as_declared_and_not_as_blank() -> None:
     declared = {r.name for r in RULES if any(k in pages.GIVEN for k in pages.instruments(r, optional=False))}
     assert declared == DECLARED
     for column in pages.columns():
-        assert all(pages.fed(rule, column) == "declared" for rule in RULES if rule.name in declared)
+        assert all(answer(rule, column).mark in "◐◆" for rule in RULES if rule.name in declared)
 
 
 def test_what_can_be_counted_from_completions_is_not_blank() -> None:
     slime = next(c for c in pages.columns() if c.dialect.name == "slime")
     for name in ("lengths-bimodal", "length-buys-reward", "outputs-lose-diversity", "tiny-spread-amplified"):
-        assert pages.fed(find_rule(name), slime) == "samples", name
-    assert pages.fed(find_rule("outputs-repeat"), slime) != "-"
-    assert pages.fed(find_rule("chosen-reward-falls"), slime) == "-"
+        assert answer(find_rule(name), slime).mark == "◇", name
+    assert answer(find_rule("outputs-repeat"), slime).mark in ANSWERED
+    assert answer(find_rule("chosen-reward-falls"), slime).mark == "-"

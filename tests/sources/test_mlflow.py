@@ -182,6 +182,7 @@ def store_of(folder: Path, meta: str = "run_id: abc\nlifecycle_stage: active\n",
     (folder / "metrics").mkdir(parents=True)
     (folder / "meta.yaml").write_text(meta)
     for key, content in metrics.items():
+        (folder / "metrics" / key).parent.mkdir(parents=True, exist_ok=True)
         (folder / "metrics" / key).write_bytes(content)
     return folder
 

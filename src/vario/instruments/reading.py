@@ -25,6 +25,8 @@ LEVEL_SHARE = 0.1
 LEVEL_LEAST = 5
 ABRUPT_POINTS = 12
 """A measurement breaks between two batches; a policy takes longer to fall than a shift takes to be seen."""
+SUDDEN_SHARE = 0.7
+"""Share of a shift that must lie between the three points before a place and the three after it to be sudden."""
 LOUD = 20.0
 """Times the local level from which a single spike is worth a look: well beyond the spike rule's own six."""
 LOG_FLOOR = 1e-3
@@ -230,6 +232,15 @@ class Reading:
             )
         return tuple(made)
 
+    def sudden(self, shift: StepShift) -> bool:
+        """Whether most of a shift happened from one point to the next: data and code change so, a policy does not."""
+        i = int(np.searchsorted(self.steps, shift.step))
+        near = [
+            abs(median(self.values[j : j + 3]) - median(self.values[max(0, j - 3) : j]))
+            for j in range(max(i - 2, 3), min(i + 3, self.points - 2))
+        ]
+        return bool(near) and max(near) >= SUDDEN_SHARE * abs(shift.after - shift.before)
+
     @property
     def known_shifts(self) -> tuple[StepShift, ...]:
         """The level shifts, if any rule asked for them; the detector is not run for the report alone."""
@@ -285,6 +296,14 @@ class Reading:
     def flat(self) -> bool:
         """Whether nothing but noise was seen; False while it is too short to say."""
         return self.shape is not None and not self.shape.moved
+
+    def stays(self, sds: float = 2.0) -> bool:
+        """Whether it is flat, and a rise of so many standard deviations of its noise over all of it is excluded.
+
+        Flat alone is the lack of evidence for a rise; this is evidence of its lack.
+        """
+        trend = self.trend
+        return self.flat() and trend is not None and trend.high * trend.points < sds * max(trend.noise_sd, 1e-12)
 
     def direction(self) -> str:
         """up, down, flat, or unknown."""

@@ -26,7 +26,7 @@ def accuracy_at_chance(preference: Preference) -> Iterator[Sign]:
     Evidence:
         The level and the points.
     Looks like it but is not:
-        Exactly 0 at the first step (chosen and rejected tie while policy and reference are equal).
+        A margin that has begun to climb; exactly 0 at the first step (chosen and rejected tie while policy and reference are equal).
     What to change:
         Check the labels; then the learning rate.
     How sure:
@@ -37,6 +37,8 @@ def accuracy_at_chance(preference: Preference) -> Iterator[Sign]:
     accuracy = required(preference.accuracy, "preference/accuracy")
     if accuracy.points < 60 or not 0.4 <= accuracy.level <= 0.6:
         return
+    if preference.margin.rises():
+        return  # it has begun to learn
     if accuracy.rises() or (accuracy.late is not None and accuracy.late.rises()):
         return
     yield Evidence(

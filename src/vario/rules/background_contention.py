@@ -36,6 +36,7 @@ LENGTHENED = 0.5
         "another process on the machine that comes by the clock",
     ),
     turns=(raise_("save-steps", "what is written less often disturbs less often"),),
+    explains=("step-time-jumped",),
 )
 def background_contention(background: Background) -> Iterator[Sign]:
     """Steps take longer, or memory spikes, every so many steps: work beside the training takes its share.

@@ -73,7 +73,15 @@ class Aside:
     text: str
 
 
-Sign = Evidence | Excluded | Doubt | Grave | Aside
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """On this run this is no symptom of `cause`, which usually explains it: direction or size do not fit (say why)."""
+
+    cause: str
+    text: str
+
+
+Sign = Evidence | Excluded | Doubt | Grave | Aside | Apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +152,8 @@ class Rule:
         pedantic: not for the default audience.
         precedes: for a precursor, what it usually leads to: alone it is at most of medium confidence.
         last: asked after the others, so that it knows what they have said (`Look.said`).
+        bound: it holds the log against a bound of the user's own and names no pattern: it goes beneath a finding only
+            where that one is as grave and speaks of the same metrics.
     """
 
     code: str
@@ -158,6 +168,7 @@ class Rule:
     pedantic: bool = False
     last: bool = False
     precedes: tuple[Precedes, ...] = ()
+    bound: bool = False
     instruments: tuple[tuple[type, bool], ...] = field(default=())
 
     @property
@@ -224,6 +235,7 @@ def rule(
     pedantic: bool = False,
     last: bool = False,
     precedes: tuple[Precedes, ...] = (),
+    bound: bool = False,
 ) -> Callable[[Callable[..., Iterator[Sign]]], Rule]:
     """Make a rule of a function whose parameters are instruments; `X | None` marks an optional one."""
 
@@ -249,6 +261,7 @@ def rule(
             pedantic,
             last,
             precedes,
+            bound,
             tuple(wanted),
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -40,6 +41,7 @@ def choose(
     without: Sequence[str] = (),
     load: Sequence[Path] = (),
     suppress: Mapping[str, str] | None = None,
+    said_in: Mapping[str, str] | None = None,
 ) -> Choice:
     """Make a choice of rules.
 
@@ -48,6 +50,7 @@ def choose(
         without: the same, left out.
         load: files with rules of the user's own; installed packages are found by their entry points.
         suppress: finding -> reason; a suppressed finding is kept apart, and no alarm.
+        said_in: word -> the place where it stands, for the message about a wrong one.
 
     Raises:
         ConfigError: a word names no rule, a file cannot be loaded, or two rules have one name or code.
@@ -60,7 +63,7 @@ def choose(
     kept = [r for r in rules if not only or any(_named(r, word) for word in only)]
     kept = [r for r in kept if not any(_named(r, word) for word in without)]
     for word in (*only, *without, *(suppress or {})):
-        _known(word, rules)
+        _known(word, rules, (said_in or {}).get(word))
     reasons = {r.name: why for word, why in (suppress or {}).items() for r in rules if _named(r, word)}
     return Choice(tuple(kept), reasons, tuple(warnings))
 
@@ -70,20 +73,25 @@ def _named(rule: Rule, word: str) -> bool:
     return said in (rule.name, rule.code.lower(), rule.code[:2].lower())
 
 
-def _known(word: str, rules: Iterable[Rule]) -> None:
+def _known(word: str, rules: Sequence[Rule], place: str | None) -> None:
     if any(_named(rule, word) for rule in rules):
         return
     near = get_close_matches(word, [r.name for r in rules], n=1)
-    raise ConfigError(f"no rule is called {word!r}" + (f"; {near[0]}?" if near else "; `vario rule` lists them all"))
+    where = f"{place}: " if place else ""
+    raise ConfigError(
+        f"{where}no rule is called {word!r}; " + (f"{near[0]}?" if near else "`vario rule` lists them all")
+    )
 
 
 def _check_apart(rules: Sequence[Rule]) -> None:
     seen: dict[str, Rule] = {}
     for rule in rules:
         for word in (rule.name, rule.code):
-            other = seen.setdefault(word, rule)
+            other = seen.setdefault(word.lower(), rule)
             if other is not rule:
-                raise ConfigError(f"two rules are called {word}: {other.function.__module__}, {rule.function.__module__}")
+                raise ConfigError(
+                    f"two rules are called {word}: {other.function.__module__}, {rule.function.__module__}"
+                )
 
 
 def _rules_in(values: Iterable[object]) -> list[Rule]:
@@ -100,9 +108,11 @@ def _from_file(path: Path) -> list[Rule]:
     if specification is None or specification.loader is None or not path.is_file():
         raise ConfigError(f"{path}: no Python file of rules there")
     module = importlib.util.module_from_spec(specification)
+    sys.modules[module.__name__] = module  # a dataclass of the file looks itself up there
     try:
         specification.loader.exec_module(module)
     except Exception as error:  # whatever a user's file raises is told as what it is
+        del sys.modules[module.__name__]
         raise ConfigError(f"{path}: could not be loaded ({type(error).__name__}: {error})") from error
     own = [r for r in _rules_in(vars(module).values()) if r.function.__module__ == module.__name__]
     if not own:
@@ -119,4 +129,3 @@ def _installed() -> tuple[list[Rule], list[str]]:
         except Exception as error:  # somebody's package must not silence the others
             warnings.append(f"the rules of {entry.value} could not be loaded ({type(error).__name__}: {error})")
     return rules, warnings
-

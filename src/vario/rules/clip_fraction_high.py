@@ -12,6 +12,8 @@ from vario.rules.base import Doubt, Evidence, Severity, Sign, lower, number, per
 HIGH = 0.1
 """A tenth of all tokens: recipes hold 0.001 to 0.05."""
 HIGH_IN_REUSE = 0.02
+EARLY = 24
+"""Rewards from which a rise can be told from noise: one that does not rise before says nothing."""
 
 
 @rule(
@@ -26,6 +28,7 @@ HIGH_IN_REUSE = 0.02
         lower("epochs", "fewer updates per rollout"),
         lower("minibatches", "fewer updates per rollout"),
     ),
+    explains=("clip-fraction-growing", "metric-over-budget"),
 )
 def clip_fraction_high(clipping: Clipping, reward: Reward | None) -> Iterator[Sign]:
     """A large share of tokens is clipped.
@@ -54,7 +57,14 @@ def clip_fraction_high(clipping: Clipping, reward: Reward | None) -> Iterator[Si
     recent = float(np.mean(clipping.total.values[-max(10, clipping.total.points // 3) :]))
     if recent > HIGH:
         bound = HIGH
-    elif reuse and recent > HIGH_IN_REUSE and reward is not None and reward.total.points >= 20 and not reward.rises():
+    elif (
+        reuse
+        and recent > HIGH_IN_REUSE
+        and reward is not None
+        and clipping.total.points >= EARLY
+        and reward.total.points >= 20
+        and not reward.rises()
+    ):
         bound = HIGH_IN_REUSE
         yield Doubt("high for the number of uncertain tokens, not in itself")
         yield Evidence(f"reward/mean does not rise (now {number(reward.total.level)})", ("reward/mean",))
@@ -64,3 +74,8 @@ def clip_fraction_high(clipping: Clipping, reward: Reward | None) -> Iterator[Si
     if clipping.updates:
         text += f", with {number(clipping.updates)} updates per rollout"
     yield Evidence(text, (clipping.total.name,), clipping.total.since_above(bound / 2) or int(clipping.total.steps[0]))
+
+
+def _stands(clipping: Clipping, reward: Reward) -> bool:
+    """Whether the reward has had its time and does not rise."""
+    return clipping.total.points >= EARLY and reward.total.points >= 20 and not reward.rises()

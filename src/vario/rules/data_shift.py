@@ -33,6 +33,8 @@ from vario.rules.base import Evidence, Severity, Sign, number, rule
         "kl-rises-without-reward",
         "kl-rises-while-reward-falls",
         "few-groups-carry-signal",
+        "reward-never-rises",
+        "reward-is-noise",
     ),
 )
 def data_shift(reward: Reward, length: Length | None, entropy: Entropy | None, record: Record) -> Iterator[Sign]:
@@ -46,7 +48,7 @@ def data_shift(reward: Reward, length: Length | None, entropy: Entropy | None, r
     Evidence:
         The step, and each jump.
     Looks like it but is not:
-        A collapse (no re-learning, text degenerates), a broken reward (length and entropy stay), a resume.
+        A take-off (it takes a dozen steps, not one), a collapse (no re-learning, text degenerates), a broken reward (length and entropy stay), a resume.
     What to change:
         Nothing, if it is a curriculum; otherwise shuffle.
     How sure:
@@ -69,6 +71,8 @@ def data_shift(reward: Reward, length: Length | None, entropy: Entropy | None, r
             near = [s for s in reading.shifts if abs(s.step - shift.step) <= 6] if reading is not None else []
             if near:
                 together.append((name, near[0]))
+        if not reward.total.sudden(shift):
+            continue  # a take-off or a collapse takes its time; other prompts come from one batch to the next
         if not together or abs(shift.after - shift.before) < 0.15 * max(abs(shift.before), 1e-9):
             continue
         later = reward.total.values[int(np.searchsorted(reward.total.steps, shift.seen)) :]

@@ -7,7 +7,20 @@ from dataclasses import dataclass, field
 
 from vario.instruments import Budgets, History, Look, ReferenceRun
 from vario.rules import RULES
-from vario.rules.base import Aside, Broken, Doubt, Evidence, Excluded, Fires, Grave, Outcome, Rule, Severity, Unknown
+from vario.rules.base import (
+    Apart,
+    Aside,
+    Broken,
+    Doubt,
+    Evidence,
+    Excluded,
+    Fires,
+    Grave,
+    Outcome,
+    Rule,
+    Severity,
+    Unknown,
+)
 from vario.run import Run
 
 CADENCE_ROWS = 10
@@ -77,6 +90,11 @@ class Incident:
     def excluded(self) -> tuple[str, ...]:
         """Look-alikes that were ruled out, and why a detail is only that."""
         return (*(s.text for s in self.fires.signs if isinstance(s, Excluded | Aside)), *self.near)
+
+    @property
+    def apart(self) -> frozenset[str]:
+        """Rules that do not explain it on this run, though they usually do."""
+        return frozenset(s.cause for s in self.fires.signs if isinstance(s, Apart))
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -252,36 +270,57 @@ def _nearest(history: History, step: int, incident: Incident, rules: Sequence[Ru
 
 
 def fold(incidents: list[Incident], run: Run, now: int) -> tuple[Incident, ...]:
-    """Put symptoms beneath their causes; what a cause does not explain stays on top."""
+    """Put symptoms beneath their causes; what a cause does not explain stays on top.
+
+    What a symptom explains goes along with it. What has passed explains nothing that is still open.
+    """
     first = run.first_step or 0
     slack = max(int(FOLD_SHARE * (now - first)), FOLD_ROWS)
     order = {r.name: i for i, r in enumerate(RULES)}
     top = sorted(incidents, key=lambda i: order.get(i.rule.name, 999))
     taken: set[int] = set()
     causes = sorted(
-        (i for i in top if i.rule.explains and i.until is None), key=lambda i: (-i.severity, -len(i.rule.explains))
+        (i for i in top if i.rule.explains),
+        key=lambda i: (i.until is not None, -i.severity, -len(i.rule.explains)),
     )
     for cause in causes:
         if id(cause) in taken:
             continue
-        for other in top:
-            if other is cause or id(other) in taken or other.rule.name not in cause.rule.explains:
-                continue
-            if cause.rule.name in other.rule.explains and len(other.rule.explains) > len(cause.rule.explains):
-                continue
-            if (
-                cause.since is not None
-                and other.since is not None
-                and other.since < cause.since - slack
-                and other.until is None
-            ):
-                continue
-            taken.add(id(other))
-            cause.symptoms.append(other)
-            cause.symptoms += other.symptoms
-            other.symptoms = []
+        links = [cause]
+        for link in links:  # grows on the way
+            for other in top:
+                if other is cause or id(other) in taken or not _explains(cause, link, other, slack):
+                    continue
+                taken.add(id(other))
+                cause.symptoms += [other, *other.symptoms]
+                other.symptoms = []
+                links.append(other)
     remaining = [i for i in top if id(i) not in taken]
     remaining.sort(
         key=lambda i: (-i.severity, i.until is not None, -CONFIDENCE.index(i.confidence), order.get(i.rule.name, 999))
     )
     return tuple(remaining)
+
+
+def _explains(cause: Incident, link: Incident, other: Incident, slack: int) -> bool:
+    """Whether a cause explains a finding, by itself or by a symptom of its (`link`), on this run."""
+    if other.rule.name not in link.rule.explains or other.apart & {cause.rule.name, link.rule.name}:
+        return False
+    if cause.rule.name in other.rule.explains and len(other.rule.explains) > len(cause.rule.explains):
+        return False
+    if cause.audience == "pedantic" and other.audience == "default":
+        return False  # nobody would see it
+    # at second hand, or by a bound that the user set: nothing grave goes beneath a lesser finding
+    if (link is not cause or other.rule.bound) and other.severity > cause.severity:
+        return False
+    if other.rule.bound and not set(other.metrics) <= set(link.metrics):
+        return False
+    return all(_in_time(by, other, slack) for by in (cause, link))
+
+
+def _in_time(by: Incident, other: Incident, slack: int) -> bool:
+    """Whether a finding can follow from another: not begun before it, nor after it had passed."""
+    if by.until is not None and (other.until is None or (other.since or 0) > by.until):
+        return False
+    early = by.since is not None and other.since is not None and other.since < by.since - slack
+    return not early or (other.until is not None and by.until is None)

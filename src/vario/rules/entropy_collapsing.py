@@ -25,6 +25,13 @@ SOLVED = 0.88
         raise_("clip-high", "lets rare good tokens grow", 1.4),
         raise_("temperature", "samples more widely", 1.2),
     ),
+    explains=(
+        "few-groups-carry-signal",
+        "length-diversity-collapsing",
+        "outputs-lose-diversity",
+        "outputs-duplicated",
+        "metric-over-budget",
+    ),
 )
 def entropy_collapsing(entropy: Entropy, reward: Reward | None) -> Iterator[Sign]:
     """Entropy has fallen to a fraction of its start while reward is left on the table.

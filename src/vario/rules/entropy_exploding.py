@@ -27,6 +27,8 @@ from vario.rules.base import Doubt, Evidence, Severity, Sign, lower, number, rai
         "kl-rises-without-reward",
         "component-dead",
         "kl-spike",
+        "outputs-garbled",
+        "metric-over-budget",
     ),
     turns=(
         lower("entropy-bonus", "the first suspect when it is on", 0.0),

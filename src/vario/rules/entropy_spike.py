@@ -8,7 +8,18 @@ from vario.instruments import Entropy
 from vario.rules.base import Evidence, Severity, Sign, number, rule
 
 
-@rule("EN103", "entropy-spike", Severity.INFO, pedantic=True, holds=1, lasting=True)
+@rule(
+    "EN103",
+    "entropy-spike",
+    Severity.INFO,
+    pedantic=True,
+    holds=1,
+    lasting=True,
+    causes=(
+        "strange data in that batch: look at its prompts and completions",
+        "an update that went too far: see the gradient norm at that step",
+    ),
+)
 def entropy_spike(entropy: Entropy) -> Iterator[Sign]:
     """Entropy jumped for a step or two and came back.
 
@@ -21,7 +32,8 @@ def entropy_spike(entropy: Entropy) -> Iterator[Sign]:
     Looks like it but is not:
         A lasting rise (entropy-exploding), or a change of data (data-shift).
     What to change:
-        Nothing for one.
+        First look at that batch of data, and at the gradient norm of the step before: strange prompts, or an update
+        that made the policy forget. Nothing else for one.
     How sure:
         High that it happened.
     References:

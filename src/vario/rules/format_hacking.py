@@ -46,6 +46,8 @@ LEVEL_POINTS = 5
         "reward-up-eval-not",
         "reward-peaked-then-declined",
         "few-groups-carry-signal",
+        "signal-from-shaping-only",
+        "reward-plateaued",
     ),
 )
 def format_hacking(

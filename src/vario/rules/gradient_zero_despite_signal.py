@@ -14,6 +14,7 @@ from vario.rules.base import Evidence, Severity, Sign, percent, rule
     Severity.CRITICAL,
     holds=2,
     causes=("frozen or detached parameters", "a sharding or engine bug", "weights that never reach the loss"),
+    explains=("policy-does-not-move", "reward-never-rises", "kl-pinned-near-zero", "gradient-vanished"),
 )
 def gradient_zero_despite_signal(signal: Signal, gradient: Gradient) -> Iterator[Sign]:
     """Groups differ, yet the gradient is exactly zero.

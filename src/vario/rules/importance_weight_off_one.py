@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vario.instruments import EngineGap, Ratio, Reading, Staleness
-from vario.rules.base import Doubt, Evidence, Excluded, Grave, Severity, Sign, lower, number, rule, set_
+from vario.rules.base import Apart, Doubt, Evidence, Excluded, Grave, Severity, Sign, lower, number, rule, set_
 
 BEYOND_ROUNDING = 1e-3
 """Log-probabilities that are 0.03 apart, as bf16 leaves them, move a mean weight by half their variance: 0.0005."""
@@ -79,6 +79,7 @@ def importance_weight_off_one(ratio: Ratio, staleness: Staleness | None, gap: En
             (mean.name,),
             since,
         )
+        yield Apart("kl-rises-while-reward-falls", "with one update no drift moves it")
         if off < CLEARLY:
             yield Grave(Severity.INFO)
         yield from _engine(gap)

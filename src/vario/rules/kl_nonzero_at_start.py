@@ -21,6 +21,7 @@ from vario.rules.base import Doubt, Evidence, Grave, Severity, Sign, number, rul
         "an adapter on top of a tuned model",
         "another chat template or mask",
     ),
+    explains=("kl-penalty-outweighs-reward",),
 )
 def kl_nonzero_at_start(kl: Kl, record: Record) -> Iterator[Sign]:
     """KL is large at the very first step, before any update.

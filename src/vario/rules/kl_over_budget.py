@@ -18,6 +18,7 @@ from vario.rules.metric_over_budget import bound_of
         raise_("kl-coef", "makes further drift cost something"),
         lower("learning-rate", "each step moves the policy less"),
     ),
+    bound=True,
 )
 def kl_over_budget(budgets: Budgets) -> Iterator[Sign]:
     """KL has left the bound that its owner set.

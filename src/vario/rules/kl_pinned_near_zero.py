@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vario.instruments import Kl, Reward
-from vario.rules.base import Doubt, Evidence, Severity, Sign, lower, number, raise_, rule
+from vario.rules.base import Doubt, Evidence, Grave, Severity, Sign, lower, number, raise_, rule
 
 
 @rule(
@@ -14,7 +14,12 @@ from vario.rules.base import Doubt, Evidence, Severity, Sign, lower, number, rai
     Severity.WARNING,
     holds=3,
     causes=("KL coefficient so large that it outweighs the reward", "learning rate too low"),
-    explains=("reward-never-rises", "reward-is-noise"),
+    explains=(
+        "reward-never-rises",
+        "reward-is-noise",
+        "signal-not-declining",
+        "entropy-not-falling",
+    ),
     turns=(
         lower("kl-coef", "lets the policy move", 0.1),
         raise_("learning-rate", "if the coefficient is small already", 3.0),
@@ -39,9 +44,7 @@ def kl_pinned_near_zero(kl: Kl, reward: Reward) -> Iterator[Sign]:
         taxonomy of public threads, C016 to C018 and lr_wrong
     """
     total = reward.total
-    if not kl.still or total.points < 80 or kl.reference.points < 80 or total.rises():
-        return
-    if total.shape is None or total.shape.word in ("declining", "peaked", "collapsed", "bottomed"):
+    if not kl.still or total.points < 80 or kl.reference.points < 80 or not total.flat():
         return
     if reward.share_of_ceiling is not None and reward.share_of_ceiling > 0.85:
         return
@@ -49,6 +52,7 @@ def kl_pinned_near_zero(kl: Kl, reward: Reward) -> Iterator[Sign]:
         return
     if kl.reference.rises() and kl.reference.shape is not None and kl.reference.shape.word in ("rising", "slowing"):
         yield Doubt("KL still creeps up")
+        yield Grave(Severity.INFO)
     text = f"kl never exceeds {number(kl.reference.high)} {kl.unit}"
     if kl.coefficient:
         text += f" at a coefficient of {number(kl.coefficient)}"

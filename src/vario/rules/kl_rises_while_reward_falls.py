@@ -33,6 +33,9 @@ from vario.rules.base import Evidence, Severity, Sign, lower, number, raise_, ru
         "entropy-collapsing",
         "signal-dropped-suddenly",
         "ratio-far-from-one",
+        "importance-weight-off-one",
+        "clip-fraction-growing",
+        "kl-over-budget",
     ),
     turns=(
         raise_("kl-coef", "holds the policy nearer to where the reward was"),

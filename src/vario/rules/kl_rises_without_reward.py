@@ -18,6 +18,7 @@ from vario.rules.base import Doubt, Evidence, Severity, Sign, lower, number, rai
         lower("learning-rate", "each step moves the policy more than the reward can pay for"),
         raise_("kl-coef", "makes further drift cost something"),
     ),
+    explains=("reward-never-rises", "reward-plateaued", "reward-is-noise", "kl-over-budget"),
 )
 def kl_rises_without_reward(kl: Kl, reward: Reward) -> Iterator[Sign]:
     """The policy leaves its reference and the reward does not answer.
@@ -43,7 +44,7 @@ def kl_rises_without_reward(kl: Kl, reward: Reward) -> Iterator[Sign]:
     if reward.share_of_ceiling is not None and reward.share_of_ceiling > 0.85:
         return
     never = (
-        total.flat()
+        total.stays()
         and not total.constant
         and reference.level > 4.0 * max(reference.start, 1e-12)
         and reference.level > 0.02 * (1.0 if kl.unit == "nats/token" else 50.0)

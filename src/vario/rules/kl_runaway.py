@@ -31,6 +31,10 @@ GROWTH = 30.0
         "entropy-exploding",
         "kl-nonzero-at-start",
         "mode-collapse",
+        "kl-over-budget",
+        "ratio-far-from-one",
+        "clip-fraction-high",
+        "clip-fraction-growing",
     ),
     turns=(
         raise_("kl-coef", "holds the policy back; only delays, if the learning rate is the cause"),

@@ -14,6 +14,11 @@ from vario.rules.base import Aside, Evidence, Severity, Sign, lower, number, rul
     Severity.INFO,
     holds=1,
     lasting=True,
+    causes=(
+        "a batch that the policy handles unlike its reference: look at what is different about it",
+        "data of poor quality, or a reward function that fails on that batch",
+        "a single token, where the estimator is an exponential (k3)",
+    ),
     turns=(lower("max-grad-norm", "bounds what one batch can do"),),
 )
 def kl_spike(kl: Kl) -> Iterator[Sign]:
@@ -29,7 +34,8 @@ def kl_spike(kl: Kl) -> Iterator[Sign]:
     Looks like it but is not:
         The start of a runaway (it does not come back).
     What to change:
-        Nothing for one; smaller gradient bound or learning rate for a series.
+        First look at that batch: its prompts, its completions and their rewards, and what is different about them.
+        Nothing else for one; smaller gradient bound or learning rate for a series.
     How sure:
         High that it happened; low that it matters.
     References:

@@ -24,6 +24,7 @@ BENIGN_TRUNCATION = 0.05
         set_("overlong-filter", True, "if truncated samples enter the loss"),
     ),
     precedes=(Precedes("length-hacking", "reward/mean", "in 2 of 18 labelled runs, 25 rows ahead"),),
+    explains=("metric-over-budget",),
 )
 def length_growing(length: Length, reward: Reward | None) -> Iterator[Sign]:
     """Completions keep getting longer.

@@ -19,7 +19,18 @@ from vario.rules.base import Evidence, Severity, Sign, number, rule, set_
         set_("component-weight", None, "less weight on the length term"),
         set_("overlong-filter", True, "cut samples out of the loss"),
     ),
-    explains=("length-growing", "truncation-high", "component-dominates", "truncation-never-ends"),
+    explains=(
+        "length-growing",
+        "truncation-high",
+        "component-dominates",
+        "truncation-never-ends",
+        "length-buys-reward",
+        "truncation-biases-reward",
+        "lengths-bimodal",
+        "length-off-baseline",
+        "reward-plateaued",
+        "metric-over-budget",
+    ),
 )
 def length_hacking(
     length: Length, reward: Reward, components: Components | None, witness: Witness | None

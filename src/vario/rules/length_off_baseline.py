@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from vario.errors import NotReadable
 from vario.instruments import Baseline, Reward
-from vario.rules.base import Doubt, Evidence, Excluded, Severity, Sign, number, percent, raise_, rule, set_
+from vario.rules.base import Apart, Doubt, Evidence, Excluded, Severity, Sign, number, percent, raise_, rule, set_
 
 MEAN_OFF = 0.3
 """Share by which the mean may leave the baseline's; the practitioners' guide to RL instruments says 30 %."""
@@ -53,6 +53,8 @@ def length_off_baseline(baseline: Baseline, reward: Reward | None) -> Iterator[S
         if abs(change) > MEAN_OFF and abs(now.level - before.level) > NOISE_SDS * error:
             found = True
             bound = before.level * (1.0 + (MEAN_OFF if change > 0.0 else -MEAN_OFF))
+            if change < 0.0:
+                yield Apart("length-hacking", "shorter than before, not longer")
             yield Evidence(
                 f"length is {number(now.level)} tokens, {number(before.level)} before RL ({percent(change)} off)",
                 ("length/mean",),

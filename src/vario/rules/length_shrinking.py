@@ -23,6 +23,7 @@ from vario.rules.base import Evidence, Severity, Sign, lower, number, raise_, ru
         lower("length-penalty", "if there is one"),
         raise_("max-completion-length", "if long answers are cut and punished"),
     ),
+    explains=("metric-over-budget",),
 )
 def length_shrinking(
     length: Length, reward: Reward | None, components: Components | None, witness: Witness | None

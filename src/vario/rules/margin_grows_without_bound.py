@@ -19,7 +19,12 @@ from vario.rules.base import Evidence, Severity, Sign, lower, number, raise_, re
         raise_("preference-beta", "holds to the reference"),
         lower("epochs", "fewer passes over the pairs"),
     ),
-    explains=("gradient-vanished", "preference-saturated", "margin-plateaued"),
+    explains=(
+        "gradient-vanished",
+        "preference-saturated",
+        "margin-plateaued",
+        "chosen-reward-grows-without-bound",
+    ),
 )
 def margin_grows_without_bound(preference: Preference) -> Iterator[Sign]:
     """The margin keeps growing long after every pair is ranked right.

@@ -36,6 +36,7 @@ LENGTHENED = 0.1
         "fragmentation",
     ),
     turns=(lower("save-steps", "a run that will end has to leave a late checkpoint behind"),),
+    explains=("memory-near-capacity",),
 )
 def memory_creeping(memory: Memory, length: Length | None) -> Iterator[Sign]:
     """Memory rises step by step and does not slow down: a leak.

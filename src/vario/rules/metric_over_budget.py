@@ -16,7 +16,7 @@ def bound_of(held: Held) -> str:
     return f"at least {number(budget.least or 0.0)}"
 
 
-@rule("RU113", "metric-over-budget", Severity.WARNING, causes=("a bound that its owner set was left",))
+@rule("RU113", "metric-over-budget", Severity.WARNING, causes=("a bound that its owner set was left",), bound=True)
 def metric_over_budget(budgets: Budgets) -> Iterator[Sign]:
     """A metric has left the bound that its owner set.
 

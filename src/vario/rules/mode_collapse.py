@@ -19,6 +19,9 @@ from vario.rules.base import Evidence, Severity, Sign, lower, number, percent, r
         "length-diversity-collapsing",
         "few-groups-carry-signal",
         "signal-collapsed-unsolved",
+        "outputs-lose-diversity",
+        "outputs-repeat",
+        "outputs-duplicated",
     ),
 )
 def mode_collapse(entropy: Entropy, signal: Signal, reward: Reward) -> Iterator[Sign]:

@@ -49,6 +49,10 @@ from vario.rules.base import Doubt, Evidence, Severity, Sign, lower, number, per
         "signal-dropped-suddenly",
         "reward-is-noise",
         "kl-nonzero-at-start",
+        "outputs-lose-diversity",
+        "outputs-repeat",
+        "outputs-garbled",
+        "outputs-duplicated",
     ),
 )
 def policy_collapse(

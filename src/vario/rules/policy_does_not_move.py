@@ -15,7 +15,14 @@ from vario.rules.base import Doubt, Evidence, Severity, Sign, number, percent, r
     holds=3,
     causes=("learning rate too low", "adapter not attached", "weights never reach the sampler"),
     turns=(raise_("learning-rate", "an order of magnitude; LoRA wants about ten times the full rate", 10.0),),
-    explains=("kl-pinned-near-zero", "reward-never-rises", "reward-is-noise", "clip-fraction-negligible"),
+    explains=(
+        "kl-pinned-near-zero",
+        "reward-never-rises",
+        "reward-is-noise",
+        "clip-fraction-negligible",
+        "signal-not-declining",
+        "entropy-not-falling",
+    ),
 )
 def policy_does_not_move(
     kl: Kl | None, reward: Reward, entropy: Entropy | None, length: Length | None, record: Record
@@ -39,9 +46,7 @@ def policy_does_not_move(
         taxonomy of public threads, lr_wrong (8 threads)
     """
     total = reward.total
-    if total.points < 80 or total.constant or total.rises():
-        return
-    if total.shape is None or total.shape.word in ("peaked", "declining", "collapsed", "bottomed"):
+    if total.points < 80 or total.constant or not total.flat():
         return
     if reward.share_of_ceiling is not None and reward.share_of_ceiling > 0.85:
         return

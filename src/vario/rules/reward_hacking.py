@@ -7,6 +7,12 @@ from collections.abc import Iterator
 from vario.instruments import Reward, Witness
 from vario.rules.base import Evidence, Severity, Sign, number, raise_, rule, set_
 
+LOST = 0.4
+"""Share of its best level that the witness must have lost: less is overfitting, or drift, before it is hacking."""
+CLEAR_SDS = 3.0
+LEAST = 8
+"""Evaluations: two means of three and something between them."""
+
 
 @rule(
     "RU105",
@@ -33,6 +39,8 @@ from vario.rules.base import Evidence, Severity, Sign, number, raise_, rule, set
         "gradient-growing",
         "length-diversity-collapsing",
         "few-groups-carry-signal",
+        "format-hacking",
+        "reward-plateaued",
     ),
 )
 def reward_hacking(reward: Reward, witness: Witness) -> Iterator[Sign]:
@@ -55,15 +63,14 @@ def reward_hacking(reward: Reward, witness: Witness) -> Iterator[Sign]:
         taxonomy of public threads, reward_hacking (10 threads); Gao et al., arXiv 2210.10760
     """
     score = witness.score
-    if not reward.rises() or score.shape is None or score.points < 20:
+    if not reward.rises() or score.points < LEAST:
         return
-    fell = score.fell()
-    if fell and witness.lost() > 0.4 and score.high - score.level > 3.0 * score.noise_sd:
+    if witness.fell() and witness.lost() > LOST and witness.best - witness.now > CLEAR_SDS * score.noise_sd:
         yield Evidence(
             f"reward/mean rose from {number(reward.total.start)} to {number(reward.total.level)}", ("reward/mean",)
         )
         yield Evidence(
-            f"{score.name} ({witness.source}) fell from {number(score.high)} to {number(score.level)}",
+            f"{score.name} ({witness.source}) fell from {number(witness.best)} to {number(witness.now)}",
             (score.name,),
-            score.since_below(0.5 * (score.high + score.level)),
+            score.since_below(0.5 * (witness.best + witness.now)),
         )

@@ -26,6 +26,12 @@ LEAST = 100
         raise_("learning-rate", "if KL and entropy hardly move", 3.0),
         raise_("group-size", "more completions per prompt: more groups with spread"),
     ),
+    explains=(
+        "reward-is-noise",
+        "signal-not-declining",
+        "entropy-not-falling",
+        "reward-variance-high",
+    ),
 )
 def reward_never_rises(reward: Reward) -> Iterator[Sign]:
     """The reward stays within its own noise for the whole run.
@@ -47,7 +53,7 @@ def reward_never_rises(reward: Reward) -> Iterator[Sign]:
         taxonomy of public threads, reward_plateau (11 threads)
     """
     total = reward.total
-    if total.points < LEAST or not total.flat() or total.constant:
+    if total.points < LEAST or total.constant or not total.stays():
         return
     if reward.share_of_ceiling is not None and reward.share_of_ceiling > 0.85:
         return

@@ -8,7 +8,13 @@ from vario.instruments import Reward, Signal
 from vario.rules.base import Evidence, Severity, Sign, number, rule
 
 
-@rule("RW107", "reward-saturated", Severity.INFO, holds=2)
+@rule(
+    "RW107",
+    "reward-saturated",
+    Severity.INFO,
+    holds=2,
+    explains=("reward-plateaued", "signal-collapsed-solved", "component-saturated"),
+)
 def reward_saturated(reward: Reward, signal: Signal | None) -> Iterator[Sign]:
     """The reward sits at its ceiling.
 

@@ -24,6 +24,7 @@ MUCH_WIDER = 4.0
         set_("reward-scaling", None, "divide advantages by a spread, of the group or of the batch"),
         set_("reward-bounds", None, "fit the bounds to where the rewards lie by now"),
     ),
+    explains=("gradient-growing",),
 )
 def reward_scale_drifts(scale: RewardScale, reward: Reward, gradient: Gradient | None) -> Iterator[Sign]:
     """Raw rewards lie further and further apart, and nothing scales them.

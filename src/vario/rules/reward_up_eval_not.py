@@ -7,6 +7,11 @@ from collections.abc import Iterator
 from vario.instruments import Reward, Witness
 from vario.rules.base import Doubt, Evidence, Severity, Sign, number, raise_, rule, set_
 
+LOST = 0.25
+"""Share of its best level that a witness must have lost to be called falling: evaluation sets wobble."""
+LEAST = 10
+"""Evaluations below which a score that stands proves nothing."""
+
 
 @rule(
     "RW108",
@@ -38,19 +43,19 @@ def reward_up_eval_not(reward: Reward, witness: Witness) -> Iterator[Sign]:
         Gao et al. 2022, arXiv 2210.10760
     """
     score = witness.score
-    if not reward.rises() or score.shape is None:
+    if not reward.rises():
         return
-    if score.falls() or (score.shape.word == "peaked" and witness.lost() > 0.25):
+    if score.falls() or (witness.fell() and witness.lost() > LOST):
         yield Evidence(
             f"reward/mean rose from {number(reward.total.start)} to {number(reward.total.level)} while {witness.source} "
-            f"fell from {number(score.high)} to {number(score.level)}",
+            f"fell from {number(witness.best)} to {number(witness.now)}",
             ("reward/mean", score.name),
-            score.onset_of_move(),
+            witness.since_best(),
         )
-    elif score.flat() and score.points >= 40:
+    elif score.points >= LEAST and witness.stands(reward.total.level - reward.total.start):
         yield Doubt("flat, not falling")
         yield Evidence(
-            f"reward/mean rose to {number(reward.total.level)} while {witness.source} stays at {number(score.level)}",
+            f"reward/mean rose to {number(reward.total.level)} while {witness.source} stays at {number(witness.now)}",
             ("reward/mean", score.name),
             int(score.steps[0]),
         )

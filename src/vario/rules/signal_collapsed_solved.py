@@ -14,6 +14,7 @@ from vario.rules.base import Evidence, Severity, Sign, number, percent, rule, se
     Severity.INFO,
     holds=2,
     turns=(set_("dynamic-filter", True, "spend the compute on prompts that are not solved"),),
+    explains=("few-groups-carry-signal",),
 )
 def signal_collapsed_solved(signal: Signal, reward: Reward) -> Iterator[Sign]:
     """Most groups are tied because the task is solved.

@@ -19,6 +19,7 @@ from vario.rules.base import Evidence, Severity, Sign, number, percent, raise_, 
         raise_("max-completion-length", "if completions are cut"),
         set_("dynamic-filter", True, "train on prompts within reach"),
     ),
+    explains=("few-groups-carry-signal", "reward-never-rises", "reward-is-noise", "gradient-vanished"),
 )
 def signal_collapsed_unsolved(signal: Signal, reward: Reward) -> Iterator[Sign]:
     """Most groups are tied at the bottom: nothing tells good from bad.

@@ -28,6 +28,8 @@ RARE = 0.03
         "few-groups-carry-signal",
         "component-dominates",
         "component-saturated",
+        "signal-from-shaping-only",
+        "reward-plateaued",
     ),
 )
 def task_too_hard(components: Components, truncation: Truncation | None) -> Iterator[Sign]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from vario.instruments import TruncationGap
 from vario.rules.base import (
+    Apart,
     Aside,
     Doubt,
     Evidence,
@@ -74,6 +75,8 @@ def truncation_biases_reward(truncation: TruncationGap) -> Iterator[Sign]:
             yield Grave(Severity.INFO)
     if truncation.filtered:
         yield Aside("cut completions are left out of the loss; they still stand in their group's mean")
+    if gap.now < 0.0:
+        yield Apart("length-hacking", "cut answers lose: it is not length that pays")
     side = "less" if gap.now < 0.0 else "more"
     yield Excluded("long hard prompts: cut and finished answers to the same prompt are compared")
     yield Evidence(

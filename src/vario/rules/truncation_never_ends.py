@@ -17,7 +17,10 @@ from vario.rules.base import Evidence, Severity, Sign, percent, rule, set_
         set_("max-completion-length", None, "if samples are sensible up to the cut"),
         set_("missing-eos-penalty", None, "if samples ramble"),
     ),
-    explains=("truncation-high",),
+    explains=(
+        "truncation-high",
+        "metric-over-budget",
+    ),
 )
 def truncation_never_ends(truncation: Truncation) -> Iterator[Sign]:
     """Practically every completion runs to the cap, and has from the start.

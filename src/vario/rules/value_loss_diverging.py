@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from vario.instruments import Reading, Reward, Value
+from vario.instruments import Reward, Value
 from vario.rules.base import Doubt, Evidence, Severity, Sign, lower, number, rule, set_
 
 LEAST = 40
@@ -24,6 +24,7 @@ DOUBLED = 2.0
         lower("value-coef", "if it drowns the policy's gradient"),
         lower("learning-rate", "returns that move more slowly can be followed"),
     ),
+    explains=("value-explains-nothing", "value-clipping-high"),
 )
 def value_loss_diverging(value: Value, reward: Reward | None) -> Iterator[Sign]:
     """The value loss grows instead of falling.
@@ -46,17 +47,27 @@ def value_loss_diverging(value: Value, reward: Reward | None) -> Iterator[Sign]:
         taxonomy of public threads, value_failure (6): reward scaling and a critic warm-up are the confirmed cures
     """
     loss = value.loss
-    if loss.points < LEAST or not loss.rises() or loss.level <= DOUBLED * loss.start:
+    # a critic learns first: what it loses is lost from its best
+    base = min(loss.start, loss.low)
+    climbs = loss.rises() or (loss.late is not None and loss.late.rises())
+    if loss.points < LEAST or not climbs or loss.level <= DOUBLED * base:
         return
-    if reward is not None and loss.level <= DOUBLED * loss.start * max(1.0, _growth(reward.total)) ** 2:
+    if reward is not None and loss.level <= DOUBLED * base * max(1.0, _growth(reward)) ** 2:
         return
     if reward is None:
         yield Doubt("no reward is logged whose growth could explain it")
     yield Evidence(
-        f"loss/value grew from {number(loss.start)} to {number(loss.level)}", ("loss/value",), loss.onset_of_move()
+        f"loss/value grew from {number(base)} to {number(loss.level)}", ("loss/value",), loss.onset_of_move()
     )
 
 
-def _growth(reward: Reading) -> float:
-    """How many times larger rewards are by now than they were; 1 where they began at nothing."""
-    return abs(reward.level) / abs(reward.start) if reward.start else 1.0
+def _growth(reward: Reward) -> float:
+    """How many times larger returns are by now than they were: by their spread, else by how far the mean has come.
+
+    A score has no zero of its own: its ratio to where it began says nothing of a scale.
+    """
+    if reward.spread is not None and reward.spread.start > 0.0:
+        return reward.spread.level / reward.spread.start
+    return max(abs(reward.total.level), abs(reward.total.start)) / max(
+        abs(reward.total.start), reward.total.noise_sd, 1e-12
+    )

@@ -214,7 +214,9 @@ def _checked(mapping: Mapping[str, str], series: Mapping[str, Series]) -> dict[s
         name = key if key in series else by_logged.get(key)
         if name is None:
             some = ", ".join(sorted(by_logged)[:12])
-            raise ConfigError(f"--map {metric}={key}: the log holds no key {key!r}; it holds {some}")
+            raise ConfigError(
+                f"--map {metric}={key} (or [map] in vario.toml): the log holds no key {key!r}; it holds {some}"
+            )
         made[name] = metric
     return made
 

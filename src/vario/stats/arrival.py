@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from vario.run import Floats, Ints
+from vario.stats.spread import hampel
 from vario.stats.trend import MIN_POINTS, two_scale
 
 P = 0.05
@@ -15,7 +16,10 @@ FARTHEST = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A step, and the earliest and latest one of the 90 % interval of the slope; `latest` None: perhaps never."""
+    """A step, and the earliest and latest one of the 90 % interval of the slope.
+
+    `latest` None: perhaps never, or in no time that can be told.
+    """
 
     step: int
     earliest: int
@@ -38,22 +42,24 @@ def arrival(steps: Ints, values: Floats, bound: float) -> Arrival | None:
     trend = two_scale(late)
     if trend is None or trend.p >= P:
         return None
-    now = float(late.mean()) + trend.slope * (late.size - 1) / 2.0
-    left = bound - now
-    if left == 0.0 or trend.slope == 0.0 or left * trend.slope <= 0.0:
+    # the line turns around the middle of what it is drawn through: another slope has another level now
+    left, since = bound - float(hampel(late).mean()), (half - 1) / 2.0
+    if (left - trend.slope * since) * math.copysign(1.0, trend.slope) <= 0.0:
         return None
     per_point = float(steps[-1] - steps[-half]) / max(half - 1, 1)
     last = int(steps[-1])
 
-    def at(slope: float) -> float:
-        return left / slope * per_point if slope * left > 0.0 else math.inf
+    def ahead(slope: float) -> float:
+        """Steps from now."""
+        same_way = slope != 0.0 and (slope > 0.0) == (left > 0.0)
+        return max(left / slope - since, 0.0) * per_point if same_way else math.inf
 
-    expected = at(trend.slope)
-    if expected > FARTHEST * max(last - int(steps[0]), 1):
+    expected, farthest = ahead(trend.slope), FARTHEST * max(last - int(steps[0]), 1)
+    if expected > farthest:
         return None
-    fast, slow = sorted((at(trend.low), at(trend.high)))
+    fast, slow = sorted((ahead(trend.low), ahead(trend.high)))
     return Arrival(
         last + math.ceil(expected),
         last + math.ceil(min(fast, expected)),
-        last + math.ceil(slow) if math.isfinite(slow) else None,
+        last + math.ceil(slow) if slow <= farthest else None,
     )

@@ -40,7 +40,7 @@ class Forecast:
         now: fitted level at the last point; expected: median level at the horizon; low, high: 80 % interval.
         gain: expected change from now; gain_low, gain_high: its 80 % interval.
         chance: probability of a gain of more than `worth`.
-        widened: factor by which the misses of earlier forecasts widened the interval (1 to 5).
+        widened: factor by which the misses of earlier forecasts widened the interval (0.7 to 5).
         skill: 1 - (squared error of earlier forecasts / that of "no change"); at or below 0 it knows nothing.
     """
 
@@ -113,7 +113,7 @@ def _fit(t: Floats, y: Floats) -> _Posterior:
 
 
 def _draw(posterior: _Posterior, at: Floats, ceiling: float | None, floor: float | None) -> NDArray[np.float64]:
-    """Levels at times `at`, shape (draws, times); curves that would end beyond the metric's bounds are left out."""
+    """Levels at times `at`, shape (draws, times), within the bounds; curves that would end beyond them are left out."""
     rng = np.random.default_rng(0)
     cells = rng.choice(posterior.weights.size, DRAWS, p=posterior.weights)
     root = np.linalg.cholesky(posterior.covariances + 1e-300 * np.eye(2))
@@ -126,10 +126,12 @@ def _draw(posterior: _Posterior, at: Floats, ceiling: float | None, floor: float
     if floor is not None:
         kept &= end >= floor - 1e-9
     if kept.sum() < DRAWS // 50:
-        return np.asarray(
-            np.clip(levels, -math.inf if floor is None else floor, math.inf if ceiling is None else ceiling)
-        )
-    return np.asarray(levels[kept])
+        kept[:] = True
+    return np.asarray(np.clip(levels[kept], *_bounds(floor, ceiling)))
+
+
+def _bounds(floor: float | None, ceiling: float | None) -> tuple[float, float]:
+    return -math.inf if floor is None else floor, math.inf if ceiling is None else ceiling
 
 
 def _blocks(values: Floats) -> tuple[Floats, Floats]:
@@ -171,12 +173,11 @@ def forecast(
     extra = MODEL_ERROR * abs(gain)
     low, expected, high = _interval(later, widened, extra)
     gain_low, _, gain_high = _interval(change, widened, extra)
-    if ceiling is not None:
-        high, gain_high = min(high, ceiling), min(gain_high, max(ceiling - expected + gain, 0.0))
-    if floor is not None:
-        low = max(low, floor)
+    level, (least, most) = float(np.median(now)), _bounds(floor, ceiling)
+    low, high = max(low, least), min(high, most)
+    gain_low, gain_high = max(gain_low, min(least - level, gain)), min(gain_high, max(most - level, gain))
     chance = float((gain + (change - gain) * widened > worth).mean())
-    return Forecast(float(np.median(now)), expected, low, high, gain, gain_low, gain_high, chance, widened, skill)
+    return Forecast(level, expected, low, high, gain, gain_low, gain_high, chance, widened, skill)
 
 
 def _interval(draws: Floats, widened: float, extra: float) -> tuple[float, float, float]:
@@ -187,7 +188,7 @@ def _interval(draws: Floats, widened: float, extra: float) -> tuple[float, float
 
 def _backtest(t: Floats, y: Floats, ceiling: float | None, floor: float | None) -> tuple[float, float]:
     """How far forecasts from earlier cuts missed the present, and whether they beat "no change"."""
-    misses, squared, naive = [], 0.0, 0.0
+    misses, squared, still, middling = [], 0.0, 0.0, 0.0
     tail = y[-max(2, y.size // 10) :]
     at = float(t[-tail.size :].mean())
     present, error = float(tail.mean()), float(np.diff(y).std()) / math.sqrt(2.0 * tail.size)
@@ -201,8 +202,11 @@ def _backtest(t: Floats, y: Floats, ceiling: float | None, floor: float | None) 
         before = float(y[max(0, count - tail.size) : count].mean())
         misses.append((present - predicted) / max(math.hypot(spread, error), 1e-12))
         squared += (present - predicted) ** 2
-        naive += (present - before) ** 2
+        still += (present - before) ** 2
+        middling += (present - float(y[:count].mean())) ** 2
     if not misses:
         return WIDEST, 0.0
     widened = min(max(math.sqrt(float(np.mean(np.square(misses)))), 0.7), WIDEST)
-    return widened, 1.0 - squared / naive if naive > 0.0 else 0.0
+    # "no change" from the level of late, or from the mean of everything: on pure noise the latter is the better guess
+    naive = min(still, middling)
+    return widened, 1.0 - squared / naive if naive > 1e-9 * squared else 0.0

@@ -16,6 +16,8 @@ from vario.run import Floats
 from vario.stats.spread import memory
 
 LEAST_POINTS = 40
+MOST_ENTROPY = 20.0
+"""Nats that no token has: the entropy of a uniform choice among 260,000 is 12.5. Beyond it the unit is another."""
 HOLDS = 0.5
 """Out-of-sample share of variance that the law must explain in the last third to be told."""
 NARROW = 2.0
@@ -46,7 +48,9 @@ def entropy_ceiling(reward: Floats, entropy: Floats) -> EntropyCeiling | None:
     Returns None below 40 points, where entropy has not fallen, or where the first two thirds do not predict the last.
     """
     n = reward.size
-    if n < LEAST_POINTS or float(entropy[: n // 4].mean()) <= float(entropy[-n // 4 :].mean()):
+    if n < LEAST_POINTS or float(np.abs(entropy).max()) > MOST_ENTROPY:
+        return None
+    if float(entropy[: n // 4].mean()) <= float(entropy[-n // 4 :].mean()):
         return None
     x = np.exp(entropy)
     cut = 2 * n // 3
@@ -77,7 +81,7 @@ def entropy_ceiling(reward: Floats, entropy: Floats) -> EntropyCeiling | None:
 def _line(x: Floats, y: Floats) -> tuple[float, float] | None:
     centred = x - x.mean()
     energy = float(centred @ centred)
-    if energy <= 0.0:
+    if energy <= (1e-9 * float(np.abs(x).max())) ** 2 * x.size:
         return None
     slope = float(centred @ y) / energy
     return float(y.mean()) - slope * float(x.mean()), slope
@@ -104,19 +108,22 @@ def overoptimisation_peak(kl: Floats, score: Floats) -> Overoptimisation | None:
         return None
     d = np.sqrt(np.maximum(kl, 1e-12))
     design = np.column_stack((np.ones_like(d), d, -d * np.log(d)))
-    coefficients, *_ = np.linalg.lstsq(design, score, rcond=None)
+    coefficients, _, rank, _ = np.linalg.lstsq(design, score, rcond=None)
+    if rank < design.shape[1]:
+        return None
     residual = score - design @ coefficients
     rho = memory(residual)
     variance = float(residual @ residual) / max(score.size - 3, 1) * (1.0 + rho) / (1.0 - rho)
     covariance = np.linalg.pinv(design.T @ design) * variance
-    draws = np.random.default_rng(0).multivariate_normal(coefficients, covariance, DRAWS, method="eigh")
+    rng = np.random.default_rng(0)
+    draws = rng.multivariate_normal(coefficients, covariance, DRAWS, method="eigh", check_valid="ignore")
     good = draws[:, 2] > 0.0
     if good.mean() < 0.95 or coefficients[2] <= 0.0:
         return None
-    with np.errstate(over="ignore"):
-        peaks = np.exp(2.0 * (draws[good, 1] / draws[good, 2] - 1.0))
-        best = math.exp(min(2.0 * (float(coefficients[1]) / float(coefficients[2]) - 1.0), 700.0))
-    low, high = (float(q) for q in np.percentile(peaks, [10.0, 90.0]))
+    # in logarithms: where nothing bounds it the peak lies beyond every float
+    peaks = 2.0 * (draws[good, 1] / draws[good, 2] - 1.0)
+    best = math.exp(min(2.0 * (float(coefficients[1]) / float(coefficients[2]) - 1.0), 700.0))
+    low, high = (math.exp(min(float(q), 700.0)) for q in np.percentile(peaks, [10.0, 90.0]))
     if not low > 0.0 or high / low > NARROW**2 or float(d.max()) < REACH * math.sqrt(best):
         return None
     return Overoptimisation(best, low, high)

@@ -37,7 +37,9 @@ def change_of(turn: Turn, run: Run) -> Change | None:
             return None  # it is at zero already: nothing to lower
     else:
         suggested = not turn.to if inverse and isinstance(turn.to, bool) else turn.to
-        if turn.to is not None and current == suggested:
+        if isinstance(suggested, bool) and knob is not None and not isinstance(current, bool):
+            suggested = None  # no switch here: a path, a share, a name
+        if suggested is not None and current == suggested:
             return None
     return Change(turn.knob, knob.key if knob is not None else None, current, suggested, turn.why)
 

@@ -17,6 +17,8 @@ DATA_KEYS = (
     ("data.train.data_path", "data.validation.data_path"),
 )
 """Where frameworks name both sets; used only where the run's own configuration holds both."""
+SIZE_OF_ALL = "num_rollouts"
+"""How a key is called that sets `minibatches` by the size of what is split."""
 SEED_KEYS = ("seed", "data.seed", "grpo.seed", "trainer.seed", "train.seed", "training.seed")
 OFF_POLICY = frozenset(
     {
@@ -66,10 +68,14 @@ def _made(
 
 
 def _set(run: Run, **wanted: Setting) -> dict[str, Setting]:
-    """Settings under this framework's keys, for the knobs that it has."""
-    return {
-        run.knobs[knob].key: value for name, value in wanted.items() if (knob := name.replace("_", "-")) in run.knobs
-    }
+    """Settings under this framework's keys, for the knobs that it has; a switch only where its key is one."""
+    settings: dict[str, Setting] = {}
+    for name, value in wanted.items():
+        knob = run.knobs.get(name.replace("_", "-"))
+        if knob is None or (isinstance(value, bool) and not isinstance(knob.current, bool)):
+            continue
+        settings[knob.key] = not value if isinstance(value, bool) and knob.inverse else value
+    return settings
 
 
 def _wanted(run: Run, named: frozenset[str], branch: Branch | None) -> Iterator[Experiment]:
@@ -127,15 +133,20 @@ def _wanted(run: Run, named: frozenset[str], branch: Branch | None) -> Iterator[
 
 
 def _one_update(run: Run) -> dict[str, Setting]:
+    """One part, in one pass: their number where the key counts them, else the size, by the updates that there are."""
     settings = _set(run, epochs=1)
     knob = run.knobs.get("minibatches")
     if knob is None:
         return settings
-    if not knob.inverse:
+    of_all = knob.key.endswith(SIZE_OF_ALL)
+    if not knob.inverse and not of_all:
         return settings | {knob.key: 1}
-    whole = run.knobs.get("batch-size")
-    same = whole.current if whole is not None else None
-    return settings | ({knob.key: same} if same is not None else {})
+    updates, passes = run.declared.updates_per_rollout, run.knobs.get("epochs")
+    epochs = passes.current if passes is not None and passes.current else 1
+    if not isinstance(knob.current, int) or not isinstance(epochs, int) or updates is None:
+        return settings
+    parts = updates / epochs
+    return settings | {knob.key: round(knob.current / parts if of_all else knob.current * parts)}
 
 
 def _of_ladder(run: Run, branch: Branch) -> Iterator[Experiment]:
@@ -148,7 +159,7 @@ def _of_ladder(run: Run, branch: Branch) -> Iterator[Experiment]:
         "it rises there": "the training data: quality, distribution, difficulty",
         "it does not": "batch size or learning rate, another base model, SFT first",
     }
-    pair = next(((a, b) for a, b in DATA_KEYS if a in run.config and b in run.config), None)
+    pair = next(((a, b) for a, b in DATA_KEYS if run.config.get(a) and run.config.get(b)), None)
     settings: dict[str, Setting] = {pair[0]: run.config[pair[1]]} if pair is not None else {}
     words = BRANCHES[Rung.TRAIN_ON_TEST].words
     yield _made(run, "train-on-test", "shows whether the reward can rise at all", tells, settings, *words)

@@ -33,11 +33,13 @@ class Phase:
 
 
 def phases_of(kl: Kl | None, score: Reading | None) -> tuple[Phase, ...]:
-    """The phases in order; empty without a KL to a reference or enough points of both."""
+    """The phases in order; empty without a KL to a reference, or enough points of both over the same steps."""
     if kl is None or score is None or min(kl.reference.points, score.points) < 2 * MIN_POINTS:
         return ()
     first = max(int(kl.reference.steps[0]), int(score.steps[0]))
     last = min(int(kl.reference.steps[-1]), int(score.steps[-1]))
+    if min(_within(kl.reference, first, last).size, _within(score, first, last).size) < 2 * MIN_POINTS:
+        return ()
     cuts = sorted({first, last + 1, *_knots(kl.reference, first, last, DEEPEST), *_knots(score, first, last, DEEPEST)})
     found: list[Phase] = []
     begin = cuts[0]

@@ -41,10 +41,10 @@ def rate_of(score: Reading | None) -> Rate | None:
         scale = PER / per_point if per_point > 0 else 0.0
         halves.append((trend.low * scale, trend.slope * scale, trend.high * scale))
     before, now = halves
-    if now[0] > before[2]:
-        change = "faster"
-    elif now[2] < before[0]:
-        change = "turned" if before[0] > 0.0 > now[2] else "slower"
-    else:
+    if now[0] <= before[2] and now[2] >= before[0]:
         change = "steady"
+    elif before[1] * now[1] < 0.0 and (now[0] > 0.0 or now[2] < 0.0) and (before[0] > 0.0 or before[2] < 0.0):
+        change = "turned"
+    else:
+        change = "faster" if abs(now[1]) > abs(before[1]) else "slower"
     return Rate(int(score.steps[-third]), before, now, change)

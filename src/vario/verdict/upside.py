@@ -88,18 +88,18 @@ def _overoptimisation(look: Look) -> list[str]:
     kl, witness = look.instrument(Kl), look.instrument(Witness)
     if not isinstance(kl, Kl) or not isinstance(witness, Witness):
         return []
-    drift = kl.reference
-    per_sequence = 1.0
+    steps = [*witness.score.steps.tolist(), look.step]
+    spent = np.array([max(kl.reference.level_at(step), 0.0) for step in steps])
     if kl.unit == "nats/token":
         length = look.find("length/mean", least=LEAST)
         if length is None:
             return []
-        per_sequence = length.level
-    at = np.clip(np.searchsorted(drift.steps, witness.score.steps), 0, drift.points - 1)
-    found = overoptimisation_peak(np.maximum(drift.values[at], 0.0) * per_sequence, witness.score.values)
+        # the length of that step: where it doubles, the last one would stretch the whole way there
+        spent *= [length.level_at(step) for step in steps]
+    found = overoptimisation_peak(spent[:-1], witness.score.values)
     if found is None:
         return []
     return [
         f"score against KL: the form R = d(a - b ln d) peaks at {found.kl:.3g} [{found.low:.3g}, {found.high:.3g}] nats a "
-        f"sequence; the run stands at {float(drift.level) * per_sequence:.3g}"
+        f"sequence; the run stands at {float(spent[-1]):.3g}"
     ]

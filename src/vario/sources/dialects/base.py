@@ -168,9 +168,12 @@ PART_SIZE = re.compile(r"(^|[._])batch_size$")
 
 
 def with_part_sizes(knobs: Mapping[str, KnobSetting]) -> dict[str, KnobSetting]:
-    """Mark where `minibatches` is set by the size of each: fewer of them means a larger size."""
+    """Mark keys that count the other way: `minibatches` set by the size of each, a decoupled loss by its bypass."""
     return {
-        name: replace(knob, inverse=True) if name == "minibatches" and PART_SIZE.search(knob.key) else knob
+        name: replace(knob, inverse=True)
+        if (name == "minibatches" and PART_SIZE.search(knob.key))
+        or (name == "decoupled-loss" and knob.key.endswith("bypass_mode"))
+        else knob
         for name, knob in knobs.items()
     }
 

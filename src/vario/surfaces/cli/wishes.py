@@ -80,6 +80,15 @@ class Wishes:
             without=(*project.without, *getattr(options, "without", [])),
             load=(*project.load, *(Path(p) for p in getattr(options, "rules", []))),
             suppress=project.suppress,
+            said_in={
+                word: f"{project.path}: {section}"
+                for section, words in (
+                    ("[rules] only", project.only),
+                    ("[rules] without", project.without),
+                    ("[suppress]", project.suppress),
+                )
+                for word in words
+            },
         )
         return cls(project, mapping, choice)
 
@@ -91,16 +100,16 @@ class Wishes:
         return self.project.apply(
             run,
             baseline=read_baseline(Path(baseline)) if baseline else None,
-            reference=range_of(_named(str(reference), "reference")) if reference else None,
-            test_run_rises=rises(diagnose(_named(str(test_run), "test-run"), replay=False)) if test_run else None,
+            reference=range_of(self._named(str(reference), "reference")) if reference else None,
+            test_run_rises=rises(diagnose(self._named(str(test_run), "test-run"), replay=False)) if test_run else None,
         )
 
-
-def _named(path: str, word: str) -> Run:
-    try:
-        return read(path)
-    except SourceError as error:
-        raise ConfigError(f"{word}: {error}") from error
+    def _named(self, path: str, word: str) -> Run:
+        """Another run of the same recipe: its keys mean the same."""
+        try:
+            return read(path, mapping=self.mapping)
+        except (SourceError, ConfigError) as error:
+            raise ConfigError(f"{word}: {error}") from error
 
 
 def runs_at(options: argparse.Namespace, path: str) -> Iterator[tuple[Run, Choice] | SourceError | ConfigError]:
