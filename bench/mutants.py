@@ -1,25 +1,25 @@
-"""Mutation testing: which case dies if this line goes? And the lines for which none does.
+"""Which case dies if this line goes? Mutation testing of the rules and the statistics.
 
-    python bench/mutants.py [--rules NAME ...] [--stats] [--seeds 5] [--workers 2] [--json FILE] [--markdown docs/mutation.md]
+    python bench/mutants.py [--rules NAME ...] [--stats FILE ...] [--seeds 5] [--workers 2] [--json FILE] [--markdown docs/mutation.md]
 
-A mutant is the source with one small change; it is killed when a test then fails. Changes: a comparison flipped,
-`and` and `or` swapped, a part of a condition left out, a condition always true or false (which drops a guard), a named
-constant x 1.5 and x 0.67, a sign not yielded, smallest and largest swapped, plus and minus swapped.
+A mutant is a source with one small change (`mutator.py` has them all); it is killed when a test then fails.
 
-*Rules* (all, or those named): a mutant is asked about the rule's own cases (`tests/cases`) and its real logs
-(`tests/real`), and is killed when an expectation no longer holds. One that survives is
+*Rules* (all, or those named): a mutant is asked about the rule's own cases (`tests/cases`) and real logs
+(`tests/real`), and is killed when an expectation no longer holds, or when mypy sees that a guard against None has
+gone. One that survives is
 
-- `looser`: it fires, or is clear, at other looks; no case says which is right,
-- `same`: no case comes by that line, or the line does nothing,
-- `severity`: it fires alike but weighs differently, which no case can say,
-- `words`: only what is told differs: an onset, a number, a doubt.
+- *looser*: it fires, or is clear, at other looks, and no case says which is right;
+- *same*: no case comes by that line, or the line does nothing;
+- *severity*: it fires alike and weighs differently, which a case cannot say;
+- *words*: only what is told differs: an onset, a number, a doubt;
+- *equivalent*: it cannot matter; the table EQUIVALENT says why.
 
-*Statistics* (`--stats`): killed by `tests/naive` and `tests/unit/test_stats_rates.py`. A survivor is `looser` where it
-differs on a bank of series, else `same`.
+*Statistics* (all, or those files): killed by the tests of `tests/naive` and `tests/unit`; a survivor is *looser* where
+it differs on a bank of two hundred series, else *same* (`mutated_stats.py`).
 
-What cannot matter is listed in EQUIVALENT, with its reason. Why no ready tool: mutmut (3.8) leaves out decorated
-functions, and every rule is one; cosmic-ray starts the test command anew for each of some thousands of mutants. Here
-the cases are drawn and their instruments read once a rule, and a mutant costs a fork and a replay: all rules in minutes.
+Why no ready tool: mutmut (3.8) leaves out decorated functions, and every rule is one; cosmic-ray starts the test
+command anew for each of some thousands of mutants. Here cases are drawn and instruments read once a rule, and a mutant
+costs a fork and a replay of the looks: all rules take minutes, one takes seconds.
 """
 
 from __future__ import annotations
@@ -55,6 +55,12 @@ from vario.testing import FIRES_SHARE, draw, read_cases
 sys.path.insert(0, str(REPOSITORY))  # the tests are a package of the repository
 
 SEEDS = 5
+EQUIVALENT: dict[tuple[str, str, str], str] = {}
+"""(file, function, change) -> why it cannot matter."""
+FATES = ("killed", "looser", "same", "severity", "words", "equivalent")
+SEEN = ("killed", "looser", "same")
+"""Fates of what a case can tell: shares are of these."""
+HEAD = ("file", "mutants", *FATES, "killed of what a case can tell")
 
 
 @dataclass(frozen=True)
@@ -90,7 +96,8 @@ def looks_at(run: Run) -> tuple[Look, ...]:
 
 def replay(rule: Rule, looks: Iterable[Look]) -> tuple[str, tuple[Outcome, ...]]:
     """What `vario.testing.verdict` says, from looks that were taken before; and the outcome at each of them."""
-    watch, outcomes = _Watch(rule), []
+    watch = _Watch(rule)
+    outcomes: list[Outcome] = []
     for look in looks:
         outcomes.append(rule.judge(look))
         watch.see(outcomes[-1], look, look.rows, replay=True)
@@ -109,25 +116,27 @@ def replay(rule: Rule, looks: Iterable[Look]) -> tuple[str, tuple[Outcome, ...]]
 def scenes_of(rule: Rule, cases: Path, seeds: int, real: Iterable[Any] = ()) -> list[Scene]:
     """What is expected of a rule by its file of cases and on real logs."""
     runs: list[tuple[str, str, list[Run]]] = []
-    for case in read_cases(cases, rule) if cases.exists() else ():
-        drawn = [draw(case, seed) for seed in range(seeds)] if not case.known else []
-        for step, wanted in case.expects if drawn else ():
+    for case in read_cases(cases, rule):
+        drawn = [draw(case, seed) for seed in range(seeds)]
+        for step, wanted in () if case.known else case.expects:
             runs.append((f"{case.title}, step {step}", wanted, [run.until(step) for run in drawn]))
-    for one in real:
-        if one.rule == rule.name and one.path.exists():
-            runs.append((f"{one.log}{' with a fault' if one.faults else ''}", one.says, [one.read()]))
+    runs += [
+        (f"{one.log}{' with a fault' if one.faults else ''}", one.says, [one.read()])
+        for one in real
+        if one.rule == rule.name and one.path.exists()
+    ]
     made = []
     for name, wanted, of in runs:
         replays = tuple(looks_at(run) for run in of)
-        said = [replay(rule, looks) for looks in replays]
-        missed = sum(word != wanted for word, _ in said)
+        heard = [replay(rule, looks) for looks in replays]
+        missed = sum(said != wanted for said, _ in heard)
         allowed = len(of) - math.ceil(FIRES_SHARE * len(of)) if wanted == "fires" else 0
-        made.append(Scene(name, wanted, max(missed, allowed), replays, tuple(outcomes for _, outcomes in said)))
+        made.append(Scene(name, wanted, max(missed, allowed), replays, tuple(outcomes for _, outcomes in heard)))
     return made
 
 
 def fate_of(rule: Rule, scenes: Sequence[Scene]) -> tuple[str, str]:
-    """Whether a rule breaks an expectation (and which), or else in what it differs from the rule as it is."""
+    """Whether a mutated rule breaks an expectation (and which), or else in what it differs."""
     new: list[Outcome] = []
     for scene in scenes:
         missed = 0
@@ -145,16 +154,12 @@ def fate_of(rule: Rule, scenes: Sequence[Scene]) -> tuple[str, str]:
     return ("words" if [_grave(o) for o in new] == [_grave(o) for o in old] else "severity"), ""
 
 
-def _grave(outcome: Outcome) -> list[Any]:
+def _grave(outcome: Outcome) -> list[Grave]:
     return [s for s in outcome.signs if isinstance(s, Grave)] if isinstance(outcome, Fires) else []
 
 
 def rule_fates(source: str, like: Rule, cases: Path, seeds: int, workers: int, real: Iterable[Any] = ()) -> list[Fate]:
-    """Try every mutant of a rule's source.
-
-    Args:
-        source: the file. like: the rule as it was imported; its name and its module count.
-    """
+    """Try every mutant of a rule's source; `like` is the rule as it was imported: its name and module count."""
     scenes = scenes_of(_rule_in(ast.parse(source), like), cases, seeds, real)
 
     def tried(mutant: Mutant) -> tuple[str, str]:
@@ -168,14 +173,14 @@ def rule_fates(source: str, like: Rule, cases: Path, seeds: int, workers: int, r
 
 
 def _rule_in(tree: ast.Module, like: Rule) -> Rule:
-    """The rule of a source, in a module of its own."""
+    """The rule of a source, loaded into a module of its own; nothing is written."""
     module = types.ModuleType(like.function.__module__)
     exec(compile(tree, f"<{like.name}>", "exec"), module.__dict__)
     return next(v for v in vars(module).values() if isinstance(v, Rule) and v.name == like.name)
 
 
 def typed(groups: Sequence[Sequence[Fate]]) -> list[list[Fate]]:
-    """The same fates, but where a guard against None went and the type checker sees it."""
+    """The same fates, but where mypy sees that a guard against None has gone: one run of it for all."""
     alive = [f for group in groups for f in group if f.fate in ("same", "looser") and "None`" in f.mutant.change]
     with tempfile.TemporaryDirectory() as folder:
         for i, fate in enumerate(alive):
@@ -187,84 +192,91 @@ def typed(groups: Sequence[Sequence[Fate]]) -> list[list[Fate]]:
     return [[Fate(f.mutant, "killed", "mypy") if id(f) in refused else f for f in group] for group in groups]
 
 
-COLUMNS = ("killed", "looser", "same", "severity", "words", "equivalent")
-SEEN = ("killed", "looser", "same")
-"""Fates of what a case can tell; its killed share is over these."""
-
-
-def rows(fates: Sequence[Sequence[Fate]]) -> list[list[object]]:
-    """One row a file, and the sum."""
+def excused(fates: Iterable[Fate]) -> list[Fate]:
+    """The same fates, but where the table says that the change cannot matter."""
     made = []
-    for name, of in [*((group[0].mutant.file, group) for group in fates if group), ("all", [f for group in fates for f in group])]:
-        count = Counter(f.fate for f in of)
-        seen = sum(count[word] for word in SEEN)
-        made.append([name, len(of), *(count[word] for word in COLUMNS), f"{100 * count['killed'] / max(seen, 1):.0f} %"])
+    for fate in fates:
+        m = fate.mutant
+        why = EQUIVALENT.get((m.file, m.function, m.change), "") if fate.fate != "killed" else ""
+        made.append(Fate(m, "equivalent", why) if why else fate)
     return made
 
 
-HEAD = ("file", "mutants", *COLUMNS, "killed of those that a case can tell")
+def rows(groups: Sequence[Sequence[Fate]]) -> list[list[object]]:
+    """One row a file, and the sum."""
+    made: list[list[object]] = []
+    for name, of in [*((g[0].mutant.file, g) for g in groups if g), ("all", [f for g in groups for f in g])]:
+        count = Counter(f.fate for f in of)
+        seen = max(sum(count[word] for word in SEEN), 1)
+        made.append([name, len(of), *(count[word] for word in FATES), f"{100 * count['killed'] / seen:.0f} %"])
+    return made
 
 
-def survivors(fates: Iterable[Fate]) -> list[str]:
-    """A line for each mutant that lives and should not."""
-    return [str(f) for f in fates if f.fate not in ("killed", "equivalent", "words")]
+def alive(groups: Iterable[Iterable[Fate]]) -> list[str]:
+    """A line for each mutant for which a case is missing."""
+    return [str(f) for group in groups for f in group if f.fate in ("looser", "same", "severity")]
 
 
-def page(parts: dict[str, list[list[Fate]]], seeds: int) -> str:
+def page(parts: dict[str, list[list[Fate]]], command: str) -> str:
     """The page for the documentation."""
-    lines = ["# Which case dies if this line goes?", "", *(__doc__ or "").split("\n\n", 2)[2].strip().splitlines(), ""]
-    lines += [f"Made by `python bench/mutants.py --seeds {seeds} --markdown docs/mutation.md`.", ""]
-    for title, fates in parts.items():
-        lines += [f"## {title}", "", f"| {' | '.join(HEAD)} |", "|---" * len(HEAD) + "|"]
-        lines += [f"| {' | '.join(map(str, row))} |" for row in rows(fates)]
-        lines += ["", "Alive:", "", *(f"- {line}" for group in fates for line in survivors(group)), ""]
+    title, _, text = (__doc__ or "").partition("\n")
+    lines = [f"# {title.split('?')[0]}?", "", *text.strip().splitlines(), "", f"Made by `{command}`.", ""]
+    for name, groups in parts.items():
+        lines += [f"## {name}", "", f"| {' | '.join(HEAD)} |", "|---" * len(HEAD) + "|"]
+        lines += [f"| {' | '.join(map(str, row))} |" for row in rows(groups)]
+        lines += ["", "Alive:", "", *(f"- {line}" for line in alive(groups)), ""]
     return "\n".join(lines)
 
 
 def main() -> int:
     """Try the mutants and print what lives; the exit code is 0 however many do."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument("--rules", nargs="*", metavar="NAME", help="these rules, or all of them")
-    parser.add_argument("--stats", nargs="*", choices=STATS, metavar="FILE", help="the statistics, or these files of them")
+    parser.add_argument("--rules", nargs="*", metavar="NAME", help="the rules, or these of them")
+    parser.add_argument("--stats", nargs="*", metavar="FILE", help="the statistics, or these files of them")
     parser.add_argument("--seeds", type=int, default=SEEDS, help="runs drawn of each case")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--json", type=Path, help="write the fate of every mutant to this file")
     parser.add_argument("--markdown", type=Path, help="write the page to this file")
     asked = parser.parse_args()
     both = asked.rules is None and asked.stats is None
-    parts: dict[str, list[list[Fate]]] = {}
     began = time.perf_counter()
+    parts: dict[str, list[list[Fate]]] = {}
     if both or asked.rules is not None:
-        from tests.test_real_logs import CASES as REAL  # noqa: N811
+        from tests.test_real_logs import CASES as REAL
 
-        fates = []
-        rules = [find_rule(name) for name in asked.rules or ()] or RULES
-        sources = [Path(inspect.getsourcefile(rule.function) or "").read_text("utf-8") for rule in rules]
-        for rule, source in zip(rules, sources, strict=True):
+        wanted = [find_rule(name) for name in asked.rules or ()] or RULES
+        # read at once: somebody may edit them meanwhile
+        sources = [Path(inspect.getsourcefile(rule.function) or "").read_text("utf-8") for rule in wanted]
+        groups = []
+        for rule, source in zip(wanted, sources, strict=True):
             cases = REPOSITORY / "tests" / "cases" / f"{rule.name}.md"
-            fates.append(rule_fates(source, rule, cases, asked.seeds, asked.workers, REAL))
-            _tell(fates[-1])
-        parts["Rules"] = typed(fates)
+            groups.append(rule_fates(source, rule, cases, asked.seeds, asked.workers, REAL))
+            _progress(rule.name, groups[-1])
+        parts["Rules"] = [excused(group) for group in typed(groups)]
     if both or asked.stats is not None:
-        fates = parts["Statistics"] = []
-        for group in stats_fates(asked.stats or STATS, asked.workers):
-            fates.append(group)
-            _tell(group)
-    for title, fates in parts.items():
-        print(f"\n{title}\n{table(rows(fates), HEAD)}")
+        import mutated_stats
+
+        groups = []
+        for file, fates in mutated_stats.fates(asked.stats or mutated_stats.SOURCES, asked.workers):
+            groups.append(excused(fates))
+            _progress(file, fates)
+        parts["Statistics"] = groups
+    for name, groups in parts.items():
+        print(f"\n{name}: alive", *alive(groups), sep="\n  ")
+        print(f"\n{name}\n{table(rows(groups), HEAD)}")
     print(f"\n{time.perf_counter() - began:.0f} s")
     if asked.json:
-        every = {title: [_row(f) for group in fates for f in group] for title, fates in parts.items()}
+        every = {name: [_row(f) for group in groups for f in group] for name, groups in parts.items()}
         asked.json.write_text(json.dumps(every, indent=1), "utf-8")
     if asked.markdown:
-        asked.markdown.write_text(page(parts, asked.seeds), "utf-8")
+        options = [(f"--{n}", getattr(asked, n)) for n in ("rules", "stats") if getattr(asked, n) is not None]
+        said = "".join(f" {' '.join([option, *names])}" for option, names in options)
+        asked.markdown.write_text(page(parts, f"python bench/mutants.py{said} --markdown docs/mutation.md"), "utf-8")
     return 0
 
 
-def _tell(fates: Sequence[Fate]) -> None:
-    if fates:
-        killed = sum(f.fate == "killed" for f in fates)
-        print(f"{fates[0].mutant.file}: {killed} of {len(fates)} killed", *survivors(fates), sep="\n  ", flush=True)
+def _progress(name: str, fates: Sequence[Fate]) -> None:
+    print(f"{name}: {sum(f.fate == 'killed' for f in fates)} of {len(fates)} killed", file=sys.stderr, flush=True)
 
 
 def _row(fate: Fate) -> dict[str, Any]:

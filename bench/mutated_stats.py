@@ -15,7 +15,7 @@ import re
 import sys
 import time
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from graphlib import TopologicalSorter
@@ -27,14 +27,16 @@ from mutator import Fate, Mutant, fates_of, mutants_of
 from shared import REPOSITORY
 
 FOLDER = REPOSITORY / "src" / "vario" / "stats"
-STATS = {path.stem: path.read_text("utf-8") for path in sorted(FOLDER.glob("[a-z]*.py"))}
-"""Sources of `vario.stats`, each after those that it imports."""
-STATS = {
-    file: STATS[file]
-    for file in TopologicalSorter(
-        {file: re.findall(r"^from vario\.stats\.(\w+)", text, re.MULTILINE) for file, text in STATS.items()}
-    ).static_order()
-}
+
+
+def _sources() -> dict[str, str]:
+    texts = {path.stem: path.read_text("utf-8") for path in FOLDER.glob("[a-z]*.py")}
+    imports = {file: re.findall(r"^from vario\.stats\.(\w+)", text, re.MULTILINE) for file, text in texts.items()}
+    return {file: texts[file] for file in TopologicalSorter(imports).static_order()}
+
+
+SOURCES = _sources()
+"""Files of `vario.stats`, each after those that it imports."""
 TESTS = [
     f"tests.{path.parent.name}.{path.stem}"
     for folder in ("naive", "unit")
@@ -52,6 +54,10 @@ class Trial:
     arguments: dict[str, Any]
     calls: frozenset[tuple[str, str]] = frozenset()
     seconds: float = 0.0
+
+    def comes_by(self, mutant: Mutant) -> bool:
+        """Whether it runs what was changed."""
+        return any(file == mutant.file and mutant.function in ("", name) for file, name in self.calls)
 
     def fails(self) -> bool:
         """Whether the test fails now."""
@@ -80,7 +86,9 @@ def trials() -> list[Trial]:
 
 def _parameters(function: Callable[..., None]) -> Iterator[dict[str, Any]]:
     """The calls that pytest would make, but for those that are expected to fail."""
-    marks = [m.args for m in getattr(function, "pytestmark", ()) if m.name == "parametrize"]
+    if any(m.name != "parametrize" for m in getattr(function, "pytestmark", ())):
+        return
+    marks = [m.args for m in getattr(function, "pytestmark", ())]
     for chosen in itertools.product(*(values for _, values in marks)):
         arguments: dict[str, Any] = {}
         for (names, _), value in zip(marks, chosen, strict=True):
@@ -115,9 +123,9 @@ def _traced(trial: Trial) -> Trial:
 
 def _renewed(mutant: Mutant | None = None) -> None:
     """Load the statistics and their tests anew, one file as a mutant: no cache and no import holds the old."""
-    for file in STATS:
+    for file in SOURCES:
         module = importlib.import_module(f"vario.stats.{file}")
-        tree = mutant.tree if mutant is not None and mutant.file == file else ast.parse(STATS[file])
+        tree = mutant.tree if mutant is not None and mutant.file == file else ast.parse(SOURCES[file])
         exec(compile(tree, str(FOLDER / f"{file}.py"), "exec"), module.__dict__)
     for name in TESTS:
         importlib.reload(sys.modules[name])
@@ -142,7 +150,7 @@ def bank() -> list[np.ndarray]:
 
 def _told(of: Sequence[np.ndarray]) -> list[str]:
     """What the public functions say about a bank of series, to nine digits."""
-    s = {file: sys.modules[f"vario.stats.{file}"] for file in STATS}
+    s = {file: sys.modules[f"vario.stats.{file}"] for file in SOURCES}
     told: list[object] = []
     for i, y in enumerate(of):
         told += [s["spread"].hampel(y), s["spread"].robust_sd(y), s["spread"].memory(y), s["spread"].thin(y, 40)]
@@ -169,8 +177,8 @@ def _plain(value: Any) -> str:
     return f"{value:.9g}" if isinstance(value, float) else str(value)
 
 
-def stats_fates(files: Sequence[str], workers: int) -> Iterator[list[Fate]]:
-    """Try every mutant of these files of `vario.stats`."""
+def fates(files: Iterable[str], workers: int) -> Iterator[tuple[str, list[Fate]]]:
+    """Try every mutant of these files."""
     tests, series = trials(), bank()
     _renewed()
     told = _told(series)
@@ -180,13 +188,13 @@ def stats_fates(files: Sequence[str], workers: int) -> Iterator[list[Fate]]:
             _renewed(mutant)
         except Exception as error:
             return "killed", f"it does not load: {error}"
-        for trial in tests:
-            if any(file == mutant.file and mutant.function in ("", name) for file, name in trial.calls) and trial.fails():
-                return "killed", str(trial)
+        for test in tests:
+            if test.comes_by(mutant) and test.fails():
+                return "killed", str(test)
         try:
             return ("same" if _told(series) == told else "looser"), ""
         except Exception as error:
             return "looser", f"{type(error).__name__}: {error}"
 
     for file in files:
-        yield fates_of(mutants_of(STATS[file], file), tried, workers)
+        yield file, fates_of(mutants_of(SOURCES[file], file), tried, workers)

@@ -34,9 +34,6 @@ FLIPS: dict[type[ast.cmpop], type[ast.cmpop]] = {
 EXTREMES = {"min": "max", "minimum": "maximum", "argmin": "argmax"}
 EXTREMES |= {large: small for small, large in EXTREMES.items()}
 
-EQUIVALENT: dict[tuple[str, str, str], str] = {}
-"""(file, function, change) -> why it cannot matter."""
-
 
 @dataclass(frozen=True)
 class Mutant:
@@ -47,11 +44,6 @@ class Mutant:
     function: str
     change: str
     tree: ast.Module
-
-    @property
-    def equivalent(self) -> str:
-        """Why it cannot matter; empty where it may."""
-        return EQUIVALENT.get((self.file, self.function, self.change), "")
 
 
 Edit = tuple[ast.AST, ast.AST, str]
@@ -172,7 +164,9 @@ def each_apart(jobs: Sequence[Callable[[], Any]], workers: int, limit: float = L
             place, job = waiting.pop()
             here, there = context.Pipe(duplex=False)
             process = context.Process(target=_answer, args=(job, there))
-            process.start()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)  # numpy's threads do nothing while we fork
+                process.start()
             there.close()
             running[here] = (place, process, time.perf_counter() + limit)
         ready = wait(list(running), max(0.0, min(by for _, _, by in running.values()) - time.perf_counter()))
@@ -198,14 +192,10 @@ def _answer(job: Callable[[], Any], there: Connection) -> None:
 
 
 def fates_of(mutants: Sequence[Mutant], tried: Callable[[Mutant], tuple[str, str]], workers: int) -> list[Fate]:
+    """Try each mutant apart; `tried` gives its fate and by which test."""
     gc.collect()
-    gc.freeze()  # what the workers share is not copied for the collector's marks
+    gc.freeze()  # what the processes share is not copied for the collector's marks
     answers = each_apart([functools.partial(tried, m) for m in mutants], workers)
     gc.unfreeze()
-    fates = []
-    for mutant, answer in zip(mutants, answers, strict=True):
-        fate, by = answer or ("killed", f"not done within {LIMIT_S:g} s")
-        if fate != "killed" and mutant.equivalent:
-            fate, by = "equivalent", mutant.equivalent
-        fates.append(Fate(mutant, fate, by))
-    return fates
+    late = ("killed", f"not done within {LIMIT_S:g} s")
+    return [Fate(m, *(answer or late)) for m, answer in zip(mutants, answers, strict=True)]

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from vario.rules.choice import Choice, choose
     from vario.run import Run
     from vario.sources import read, read_all, runs
+    from vario.surfaces.here import diagnose_path
     from vario.verdict import Diagnosis, Finding, diagnose
     from vario.verdict.compare import Comparison, compare
 
@@ -30,6 +31,7 @@ _HOMES = {
     "choose": "vario.rules.choice",
     "Comparison": "vario.verdict.compare",
     "compare": "vario.verdict.compare",
+    "diagnose_path": "vario.surfaces.here",
     "Project": "vario.project_file",
     "find_project": "vario.project_file",
 }
@@ -44,6 +46,7 @@ __all__ = [
     "choose",
     "compare",
     "diagnose",
+    "diagnose_path",
     "find_project",
     "read",
     "read_all",

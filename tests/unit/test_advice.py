@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
+
+import numpy as np
 import pytest
 
+from vario import diagnose
 from vario.rules import RULES
 from vario.rules.base import Evidence, Fires
 from vario.rules.engine import Incident
+from vario.run import Run, Series
 from vario.verdict.advice import FATAL, Situation, advise
 
 
@@ -42,6 +47,9 @@ def situation(
         (situation("too-short", names=("non-finite",)), "stop"),
         (situation("slowing", names=("preference-saturated",), held=False), "stop"),
         (situation("slowing", names=("preference-saturated",), held=True), "continue"),
+        (situation("rising", names=("run-stalled",)), "continue"),
+        (situation("plateau", ceiling=True, names=("memory-creeping",)), "stop"),
+        (situation("rising", names=("run-stalled", "length-hacking")), "intervene"),
     ],
 )
 def test_action(case: Situation, action: str) -> None:
@@ -58,6 +66,19 @@ def test_reward_alone_is_never_more_than_low_confidence() -> None:
 def test_high_confidence_to_continue_needs_a_held_out_witness() -> None:
     assert advise(situation("rising")).confidence == "medium"
     assert advise(situation("rising", witnesses=frozenset({"held-out", "kl"}))).confidence == "high"
+
+
+def test_a_warning_of_the_machine_changes_nothing_but_is_named() -> None:
+    alone, beside = advise(situation("rising")), advise(situation("rising", names=("run-stalled",)))
+    assert alone == beside
+    values = 0.2 + 0.6 * np.linspace(0.0, 1.0, 120) + 0.02 * np.random.default_rng(0).standard_normal(120)
+    steps = np.arange(1, 121, dtype=np.int64)
+    seconds = np.where(steps > 115, 900.0, 30.0)  # the last steps crawl
+    series = {"reward/mean": Series("reward", steps, values), "systems/step-time": Series("time", steps, seconds)}
+    made = diagnose(Run("run", "trl", "grpo", MappingProxyType(series), steps))
+    assert [f.name for f in made.findings if f.severity == "warning"] == ["run-stalled"]
+    assert made.verdict.action == "continue"
+    assert "Found: run-stalled." in made.verdict.narrative
 
 
 def test_fatal_names_are_rules() -> None:

@@ -16,7 +16,7 @@ from vario.errors import NotReadable
 from vario.run import Floats, Ints, Run, Series
 from vario.stats.shape import Shape, shape_of
 from vario.stats.shifts import Shift, Spike, find_shifts, find_spikes
-from vario.stats.spread import median, robust_sd, row_medians, thin
+from vario.stats.spread import median, memory, robust_sd, row_medians, thin
 from vario.stats.trend import Trend, two_scale
 
 WINDOW = 240
@@ -232,6 +232,18 @@ class Reading:
             )
         return tuple(made)
 
+    def contrast(self, step: int, width: int = 12) -> tuple[float, float, float] | None:
+        """Means of the points before and from `step` on, and their difference in standard errors, memory included."""
+        i = int(np.searchsorted(self.steps, step))
+        before, after = self.values[max(0, i - width) : i], self.values[i : i + width]
+        if min(before.size, after.size) < width // 2:
+            return None
+        residual = np.concatenate((before - before.mean(), after - after.mean()))
+        rho = min(memory(residual), 0.9)
+        spread = float(residual.std(ddof=2)) * ((1.0 + rho) / (1.0 - rho)) ** 0.5
+        error = max(spread, 1e-12) * (1.0 / before.size + 1.0 / after.size) ** 0.5
+        return float(before.mean()), float(after.mean()), (float(after.mean()) - float(before.mean())) / error
+
     def sudden(self, shift: StepShift) -> bool:
         """Whether most of a shift happened from one point to the next: data and code change so, a policy does not."""
         i = int(np.searchsorted(self.steps, shift.step))
@@ -292,6 +304,13 @@ class Reading:
     def best_step(self) -> int:
         """Step of the maximum of a five-point moving average."""
         return int(self.steps[int(np.argmax(np.convolve(self.values, np.ones(5) / 5.0, mode="same")))])
+
+    def lowest_step(self) -> int:
+        """Last step of the five neighbours with the lowest mean."""
+        if self.points < LEVEL_LEAST:
+            return int(self.steps[-1]) if self.points else self._step
+        means = np.convolve(self.values, np.ones(LEVEL_LEAST) / LEVEL_LEAST, mode="valid")
+        return int(self.steps[int(np.argmin(means)) + LEVEL_LEAST - 1])
 
     def flat(self) -> bool:
         """Whether nothing but noise was seen; False while it is too short to say."""

@@ -11,6 +11,8 @@ from vario.instruments.reward import Components
 from vario.stats.few import MANY, Few, few_points
 
 LEAST = 4
+POWER_SDS = 4.0
+"""Standard deviations of one evaluation that the gain must have: less could not have been seen."""
 QUARTER = 0.25
 """Share of the training reward's gain that a held-out score of the same scale would show, were it the same gain."""
 
@@ -60,7 +62,10 @@ class Witness:
         """Whether it has not risen, and a rise of a quarter of `gain` is excluded or would long be seen."""
         if self._few is None:
             return self.score.flat()
-        return not self._few.rose() and not self._few.fell() and self._few.change_high < QUARTER * gain
+        few = self._few
+        return (
+            not few.rose() and not few.fell() and few.change_high < QUARTER * gain and gain > POWER_SDS * few.noise_sd
+        )
 
     def since_best(self) -> int:
         """Step of its best level."""

@@ -56,7 +56,7 @@ def choose(
         ConfigError: a word names no rule, a file cannot be loaded, or two rules have one name or code.
     """
     added, warnings = _installed()
-    for path in load:
+    for path in dict.fromkeys(p.resolve() for p in load):
         added += _from_file(path)
     rules = (*RULES, *added)
     _check_apart(rules)

@@ -6,8 +6,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from vario.instruments import Entropy, Length, Record, Reward
+from vario.instruments import Entropy, Length, Reading, Record, Reward
+from vario.instruments.reading import StepShift
 from vario.rules.base import Evidence, Severity, Sign, number, rule
+
+APART_SDS = 4.5
+"""Standard errors between a dozen points before and after, memory included."""
+MATERIAL = 0.12
+"""Share of its level by which each of them must move."""
 
 
 @rule(
@@ -60,33 +66,36 @@ def data_shift(reward: Reward, length: Length | None, entropy: Entropy | None, r
         seams = [e.step for e in record.events if e.kind == "resume"]
     else:
         seams = []
-    for shift in reward.total.shifts:
-        if any(abs(shift.step - s) <= 3 for s in seams):
-            continue
-        together = []
-        for name, reading in (
-            ("length/mean", length.mean if length else None),
-            ("entropy/mean", entropy.mean if entropy else None),
-        ):
-            near = [s for s in reading.shifts if abs(s.step - shift.step) <= 6] if reading is not None else []
-            if near:
-                together.append((name, near[0]))
-        if not reward.total.sudden(shift):
-            continue  # a take-off or a collapse takes its time; other prompts come from one batch to the next
-        if not together or abs(shift.after - shift.before) < 0.15 * max(abs(shift.before), 1e-9):
-            continue
-        later = reward.total.values[int(np.searchsorted(reward.total.steps, shift.seen)) :]
-        if (
-            not shift.up
-            and later.size >= 20
-            and float(np.median(later[-10:])) < shift.after - 2.0 * reward.total.noise_sd
-        ):
-            continue
-        yield Evidence(
-            f"reward/mean went from {number(shift.before)} to {number(shift.after)} at step {shift.step}",
-            ("reward/mean",),
-            shift.step,
-        )
-        for name, other in together:
-            yield Evidence(f"{name} went from {number(other.before)} to {number(other.after)} there", (name,))
-        return
+    readings = [reward.total]
+    readings += [r for r in (length.mean if length else None, entropy.mean if entropy else None) if r is not None]
+    prompts = record.find("length/prompt/mean")
+    readings += [prompts] if prompts is not None else []
+    for anchor in readings:
+        for shift in anchor.shifts:
+            if any(abs(shift.step - s) <= 3 for s in seams) or not anchor.sudden(shift):
+                continue  # a take-off or a collapse takes its time; other prompts come from one batch to the next
+            moved = {r.name: c for r in readings if (c := r.contrast(shift.step)) is not None and _apart(r, c)}
+            if reward.total.name not in moved or len(moved) < 2 or _goes_on_falling(reward.total, shift):
+                continue
+            for name, (before, after, _) in moved.items():
+                yield Evidence(
+                    f"{name} went from {number(before)} to {number(after)} at step {shift.step}", (name,), shift.step
+                )
+            return
+
+
+def _apart(reading: Reading, contrast: tuple[float, float, float]) -> bool:
+    before, after, sds = contrast
+    return abs(sds) > APART_SDS and abs(after - before) >= MATERIAL * max(abs(before), 1e-9) and reading.points >= 40
+
+
+def _goes_on_falling(total: Reading, shift: StepShift) -> bool:
+    """Whether the reward falls further after it fell: a collapse, not other prompts."""
+    contrast = total.contrast(shift.step)
+    later = total.values[int(np.searchsorted(total.steps, shift.seen)) :]
+    return (
+        contrast is not None
+        and contrast[1] < contrast[0]
+        and later.size >= 20
+        and float(np.median(later[-10:])) < contrast[1] - 2.0 * total.noise_sd
+    )

@@ -170,7 +170,9 @@ class _Watch:
             self.away = 0
             self.open.fires, self.open.rows = fires, rows
             if not self.rule.lasting and since is not None:
-                self.open.since = since
+                # an estimate may move, but what was seen at a step had begun by then
+                seen = self.open.detected_at
+                self.open.since = since if seen is None else min(since, seen)
         elif self.held >= self.rule.holds or not replay:
             if self.passed is not None and self.away <= LEAVE_LOOKS + COOL_LOOKS:
                 self.open, self.passed = self.passed, None

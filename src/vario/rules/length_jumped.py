@@ -8,7 +8,7 @@ from vario.instruments import Length
 from vario.rules.base import Evidence, Severity, Sign, number, rule
 
 
-@rule("LN103", "length-jumped", Severity.INFO, pedantic=True, holds=1, lasting=True, explains=("metric-over-budget",))
+@rule("LN103", "length-jumped", Severity.INFO, pedantic=True, holds=1, lasting=True)
 def length_jumped(length: Length) -> Iterator[Sign]:
     """Mean length changed from one step to the next.
 

@@ -56,7 +56,7 @@ def length_off_baseline(baseline: Baseline, reward: Reward | None) -> Iterator[S
             if change < 0.0:
                 yield Apart("length-hacking", "shorter than before, not longer")
             yield Evidence(
-                f"length is {number(now.level)} tokens, {number(before.level)} before RL ({percent(change)} off)",
+                f"length is {number(now.level)} tokens, {number(before.level)} before RL ({percent(abs(change))} {'above' if change > 0.0 else 'below'})",
                 ("length/mean",),
                 now.since_above(bound) if change > 0.0 else now.since_below(bound),
             )
@@ -69,7 +69,7 @@ def length_off_baseline(baseline: Baseline, reward: Reward | None) -> Iterator[S
         if abs(share) > VARIANCE_OFF:
             found = True
             yield Evidence(
-                f"its spread is {number(now.level)}, {number(before.level)} before RL ({percent(share)} off in variance)",
+                f"its spread is {number(now.level)}, {number(before.level)} before RL ({percent(abs(share))} {'above' if share > 0.0 else 'below'} in variance)",
                 ("length/std",),
                 now.onset_of_move(),
             )

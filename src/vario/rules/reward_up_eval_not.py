@@ -52,7 +52,7 @@ def reward_up_eval_not(reward: Reward, witness: Witness) -> Iterator[Sign]:
             ("reward/mean", score.name),
             witness.since_best(),
         )
-    elif score.points >= LEAST and witness.stands(reward.total.level - reward.total.start):
+    elif score.points >= LEAST and not reward.solved and witness.stands(reward.total.level - reward.total.start):
         yield Doubt("flat, not falling")
         yield Evidence(
             f"reward/mean rose to {number(reward.total.level)} while {witness.source} stays at {number(witness.now)}",

@@ -47,12 +47,15 @@ def value_loss_diverging(value: Value, reward: Reward | None) -> Iterator[Sign]:
         taxonomy of public threads, value_failure (6): reward scaling and a critic warm-up are the confirmed cures
     """
     loss = value.loss
+    if loss.points < LEAST:
+        return
     # a critic learns first: what it loses is lost from its best
     base = min(loss.start, loss.low)
+    best = loss.lowest_step()
     climbs = loss.rises() or (loss.late is not None and loss.late.rises())
-    if loss.points < LEAST or not climbs or loss.level <= DOUBLED * base:
+    if not climbs or loss.level <= DOUBLED * base:
         return
-    if reward is not None and loss.level <= DOUBLED * base * max(1.0, _growth(reward)) ** 2:
+    if reward is not None and loss.level <= DOUBLED * base * max(1.0, _growth(reward, best)) ** 2:
         return
     if reward is None:
         yield Doubt("no reward is logged whose growth could explain it")
@@ -61,13 +64,9 @@ def value_loss_diverging(value: Value, reward: Reward | None) -> Iterator[Sign]:
     )
 
 
-def _growth(reward: Reward) -> float:
-    """How many times larger returns are by now than they were: by their spread, else by how far the mean has come.
-
-    A score has no zero of its own: its ratio to where it began says nothing of a scale.
-    """
+def _growth(reward: Reward, since: int) -> float:
+    """How many times larger returns are by now than at a step: by their spread, else by their mean."""
     if reward.spread is not None and reward.spread.start > 0.0:
-        return reward.spread.level / reward.spread.start
-    return max(abs(reward.total.level), abs(reward.total.start)) / max(
-        abs(reward.total.start), reward.total.noise_sd, 1e-12
-    )
+        return reward.spread.level / max(reward.spread.level_at(since), 1e-12)
+    then = abs(reward.total.level_at(since))
+    return abs(reward.total.level) / max(then, reward.total.noise_sd, 1e-12)

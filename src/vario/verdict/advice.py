@@ -53,8 +53,12 @@ class Situation:
     """Whether the declared target is reached; None where none is declared."""
 
 
+SYSTEMS = "SY"
+"""Rules of the machine: the narrative names them, and the action is judged as if they were not there."""
+
+
 def _open(situation: Situation) -> list[Incident]:
-    return [i for i in situation.incidents if i.until is None]
+    return [i for i in situation.incidents if i.until is None and not i.rule.code.startswith(SYSTEMS)]
 
 
 def advise(situation: Situation) -> Advice:

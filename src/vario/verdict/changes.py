@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from vario.rules.base import Turn
@@ -9,6 +10,22 @@ from vario.run import Run, Setting
 
 FROM_ZERO = {"kl-coef": 0.001, "entropy-bonus": 0.001, "missing-eos-penalty": 1.0, "length-penalty": 0.001}
 """Where a factor has nothing to multiply: the smallest weight that recipes use."""
+
+
+COUNTED = frozenset(
+    {
+        "batch-size",
+        "group-size",
+        "minibatches",
+        "epochs",
+        "max-completion-length",
+        "staleness-bound",
+        "warmup",
+        "critic-warmup",
+        "save-steps",
+    }
+)
+"""Knobs that are whole numbers where they are set to one; a temperature of 1 may well become 1.2."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,5 +66,12 @@ def _scaled(turn: Turn, current: Setting, *, inverse: bool) -> Setting:
         return None
     if current == 0:
         return None if turn.factor < 1.0 else FROM_ZERO.get(turn.knob)
+    if inverse and turn.factor == 0.0:
+        return None
     value = current / turn.factor if inverse else current * turn.factor
-    return max(1, round(value)) if isinstance(current, int) else float(f"{value:.2g}")
+    if not isinstance(current, int) or turn.knob not in COUNTED:
+        return float(f"{value:.2g}")
+    whole = round(value)
+    if whole == current:
+        whole = math.ceil(value) if value > current else math.floor(value)
+    return max(1, whole)

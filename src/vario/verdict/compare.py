@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -22,6 +23,8 @@ CLOCKS = ("systems/tokens", "systems/wall-clock", "learning-rate")
 SCORES = ("reward/mean", "eval/score/mean", "preference/margin")
 NAMES = ("path", "output_dir", "run_name", "logging_dir", "experiment_name", "trial_name", "name")
 """Settings that name a run and do not make it."""
+SECRET = re.compile(r"(^|_)(token|secret|password|key|credentials?)$")
+"""Names of settings that are nobody's business."""
 RISES = ("rising", "slowing", "plateau", "peaked", "saturated")
 """Trajectories of a reward that has risen; a plateau counts where it did so."""
 
@@ -73,8 +76,9 @@ def compare(diagnoses: Sequence[Diagnosis]) -> Comparison:
         if missing:
             notes.append(f"at equal {axis}: run {', '.join(missing)} does not log it")
             continue
-        if len({p.key == "samples" for p in places if p is not None}) > 1:
-            notes.append("at equal samples: some log tokens and others completions, which cannot be compared")
+        kinds = sorted({p.key for p in places if p is not None})
+        if len(kinds) > 1:
+            notes.append(f"at equal {axis}: some log {kinds[0]} and others {kinds[1]}, which cannot be compared")
             continue
         for i in range(1, len(runs)):
             departures += _departures(runs[0], runs[i], i, axis, places[0], places[i])
@@ -88,45 +92,52 @@ def _settings(runs: Sequence[Run]) -> dict[str, tuple[Setting, ...]]:
     found = {}
     for key in keys:
         values = tuple(run.config.get(key) for run in runs)
-        if len({repr(v) for v in values}) > 1 and key.rpartition(".")[2] not in NAMES:
+        last = key.rpartition(".")[2]
+        if len({repr(v) for v in values}) > 1 and last not in NAMES and not SECRET.search(last.lower()):
             found[key] = values
     return found
 
 
 def _axis(run: Run, axis: str) -> Series | None:
-    """Where a run stood, by step: the step itself, the samples seen, or the KL spent (which never comes back)."""
+    """Where a run stood, by step: the step itself, the samples seen, or the KL spent (which never comes back).
+
+    The key says what is counted: two runs are held against each other only where both count the same.
+    """
     if axis == "steps":
         steps = run.logged_steps
         return Series("step", steps, steps.astype(np.float64))
     if axis == "samples":
         batch = run.declared.batch_completions
         if batch:
-            return Series("samples", run.logged_steps, (run.logged_steps * batch).astype(np.float64))
-        return run.series.get("systems/tokens")
-    kl = run.series.get("kl/reference") or run.series.get("kl/reference/sequence")
-    if kl is None:
+            return Series("completions", run.logged_steps, (run.logged_steps * batch).astype(np.float64))
+        tokens = run.series.get("systems/tokens")
+        return None if tokens is None else Series("tokens", *tokens.finite())
+    name = next((n for n in ("kl/reference", "kl/reference/sequence") if len(run.series.get(n, ()))), None)
+    if name is None:
         return None
-    steps, values = kl.finite()
+    steps, values = run.series[name].finite()
     if values.size < 2 * POINTS // 10:
         return None
     smooth, size = thin(values, POINTS)
     at = steps[steps.size - smooth.size * size :].reshape(-1, size)[:, -1]
-    return Series(kl.key, at, np.maximum.accumulate(smooth).astype(np.float64))
+    return Series(name, at, np.maximum.accumulate(smooth).astype(np.float64))
 
 
-def _along(series: Series, places: Series, grid: Floats) -> Floats | None:
-    """A metric at the places of a grid; None where the run was not there with enough points."""
+def _placed(series: Series, places: Series) -> tuple[Floats, Floats]:
+    """Where a run stood at each of a metric's points, and the values there."""
     steps, values = series.finite()
-    if values.size < 2:
-        return None
-    where = np.interp(steps.astype(np.float64), places.steps.astype(np.float64), places.values)
-    inside = (grid >= where[0]) & (grid <= where[-1])
-    if not inside.all():
-        return None
-    edges = np.concatenate(([-np.inf], (grid[1:] + grid[:-1]) / 2.0, [np.inf]))
-    cell = np.searchsorted(edges, where, side="right") - 1
-    counts = np.bincount(cell, minlength=grid.size)[: grid.size]
-    sums = np.bincount(cell, weights=values, minlength=grid.size)[: grid.size]
+    known = (steps >= places.steps[0]) & (steps <= places.steps[-1])
+    where = np.interp(steps[known].astype(np.float64), places.steps.astype(np.float64), places.values)
+    return np.asarray(where), values[known]
+
+
+def _along(where: Floats, values: Floats, grid: Floats) -> Floats | None:
+    """A metric at the places of a grid; None where too few of its points lie there."""
+    half = float(grid[1] - grid[0]) / 2.0
+    cell = np.searchsorted(np.linspace(grid[0] - half, grid[-1] + half, grid.size + 1), where, side="right") - 1
+    here = (cell >= 0) & (cell < grid.size)
+    counts = np.bincount(cell[here], minlength=grid.size)
+    sums = np.bincount(cell[here], weights=values[here], minlength=grid.size)
     means = np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
     gaps = np.isnan(means)
     if gaps.mean() > 0.5:
@@ -135,10 +146,15 @@ def _along(series: Series, places: Series, grid: Floats) -> Floats | None:
     return np.asarray(means)
 
 
-def _grid(a: Series, b: Series, points: int) -> Floats | None:
-    low = max(float(a.values[0]), float(b.values[0]))
-    high = min(float(a.values[-1]), float(b.values[-1]))
-    return np.linspace(low, high, points) if high > low else None
+def _grid(a: Floats, b: Floats) -> Floats | None:
+    """Even places where both runs were, no more than either has points there."""
+    if min(a.size, b.size) < 2:
+        return None
+    low, high = max(float(a[0]), float(b[0])), min(float(a[-1]), float(b[-1]))
+    if high <= low:
+        return None
+    fewest = min(int(((at >= low) & (at <= high)).sum()) for at in (a, b))
+    return np.linspace(low, high, min(max(fewest, 2), POINTS))
 
 
 def _departures(a: Run, b: Run, index: int, axis: str, at_a: Series | None, at_b: Series | None) -> list[Departure]:
@@ -148,24 +164,26 @@ def _departures(a: Run, b: Run, index: int, axis: str, at_a: Series | None, at_b
     for name in a.series:
         if name not in b.series or name.startswith(CLOCKS) or (axis == "KL" and name not in SCORES):
             continue
-        fewest = min(len(a.series[name]), len(b.series[name]), POINTS)
-        grid = _grid(at_a, at_b, max(fewest, 2))
+        (where_a, values_a), (where_b, values_b) = _placed(a.series[name], at_a), _placed(b.series[name], at_b)
+        grid = _grid(where_a, where_b)
         if grid is None:
             continue
-        first, other = _along(a.series[name], at_a, grid), _along(b.series[name], at_b, grid)
+        first, other = _along(where_a, values_a, grid), _along(where_b, values_b, grid)
         if first is None or other is None:
             continue
-        where = departure(first, other)
-        if where is not None:
+        at = departure(first, other)
+        if at is not None:
             edge = max(3, grid.size // 10)
             ends = (float(np.median(first[-edge:])), float(np.median(other[-edge:])))
-            found.append(Departure(name, index, axis, float(grid[where]), *ends))
+            found.append(Departure(name, index, axis, float(grid[at]), *ends))
     return sorted(found, key=lambda d: d.at)
 
 
 def _equal_kl(runs: Sequence[Run]) -> list[AtEqualKl]:
     places = [_axis(run, "KL") for run in runs]
     known = [p for p in places if p is not None and len(p)]
+    if len({p.key for p in known}) > 1:
+        return []  # a token's KL and a sequence's
     score = next((s for s in SCORES if all(s in run.series for run in runs)), None)
     if len(known) < 2 or len(known) < len(runs) or score is None:
         return []

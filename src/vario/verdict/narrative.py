@@ -21,6 +21,7 @@ SAYS = {
     "saturated": "The score is at its ceiling, or constant at a high value",
     "too-short": "The run is too short to judge",
 }
+NO_SCORE = "No reward is logged under a key that is known; `vario metrics` shows what is."
 REGIME = {"up": "climbs", "flat": "stays within its noise", "down": "falls"}
 
 
@@ -36,12 +37,17 @@ def narrate(
     tensions: tuple[str, ...] = (),
 ) -> str:
     """A few sentences, each from what was measured."""
-    said = [f"{SAYS[trajectory.word]} ({trajectory.why})."]
+    said = [f"{SAYS[trajectory.word]} ({trajectory.why})."] if score is not None else [NO_SCORE]
     if trajectory.word == "too-short":
         said += so_far(look)
     if regime != "unknown":
         _, kl, _, reward = regime.split("-")
-        said.append(f"Over the last half KL {REGIME[kl]} while the score {REGIME[reward]}.")
+        both = kl == reward == "flat"
+        said.append(
+            "Over the last half neither KL nor the score leaves its noise."
+            if both
+            else f"Over the last half KL {REGIME[kl]} while the score {REGIME[reward]}."
+        )
     elif (
         score is not None
         and not any(n in look.history.run.series for n in ("kl/reference", "kl/reference/sequence"))

@@ -54,7 +54,7 @@ def _float(value: float) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A string in double quotes that YAML and TOML read alike: both know the short escapes and \\u, \\U for the rest."""
+    """A string in double quotes that YAML and TOML read alike: what cannot be printed is written by its number."""
     return "".join(
         c if c.isprintable() else f"\\u{ord(c):04x}" if ord(c) < 0x10000 else f"\\U{ord(c):08x}"
         for c in json.dumps(text, ensure_ascii=False)

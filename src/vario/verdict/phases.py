@@ -52,7 +52,7 @@ def phases_of(kl: Kl | None, score: Reading | None) -> tuple[Phase, ...]:
         if short and found:
             begin = found.pop().first
         phase = _phase(kl, score, begin, end - 1)
-        if found and found[-1].regime == phase.regime:
+        while found and found[-1].regime == phase.regime:
             phase = _phase(kl, score, found.pop().first, end - 1)
         found.append(phase)
         begin = end
@@ -85,14 +85,19 @@ def _direction(values: Floats, *, share: float, logs: bool) -> str:
     if values.size < MIN_POINTS:
         return "flat"
     level = float(np.median(values[-max(5, values.size // 10) :]))
-    logs = logs and float(values.min()) > 0.0
-    trend = two_scale(thin(np.log(values) if logs else values, THINNED)[0])
-    if trend is None:
-        return "flat"
-    size = max(math.log1p(share) if logs else share * abs(level), 0.3 * trend.noise_sd)
-    if trend.rises(P) and trend.change >= size:
-        return "up"
-    return "down" if trend.falls(P) and -trend.change >= size else "flat"
+    views = [(values, share * abs(level))]
+    if logs and float(values.min()) > 0.0:
+        # drift is multiplicative; a steady climb from near zero is bent on a logarithm, and straight without
+        views.insert(0, (np.log(values), math.log1p(share)))
+    for seen, size in views:
+        thinned = thin(seen, THINNED)[0]
+        trend, shape = two_scale(thinned), shape_of(thinned)
+        if trend is not None and trend.p < P and abs(trend.change) >= max(size, 0.3 * trend.noise_sd):
+            return "up" if trend.slope > 0.0 else "down"
+        # what bends within the stretch is no line, and its bend is no noise
+        if shape is not None and shape.moved and abs(shape.gain) >= max(size, shape.noise_sd):
+            return "up" if shape.gain > 0.0 else "down"
+    return "flat"
 
 
 def _ends(values: Floats) -> tuple[float, float]:

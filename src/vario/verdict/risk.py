@@ -97,7 +97,12 @@ def _declared(held: Held) -> Iterator[BudgetUse]:
         if bound is None:
             continue
         used = held.level / bound if side == "most" and bound else bound / held.level if held.level else 0.0
-        yield _use(f"your {side} of {held.reading.name}", held.reading, bound / held.scale, used)
+        yield _use(
+            f"your bound on {held.reading.name} (at {side} {bound:g} {held.unit})",
+            held.reading,
+            bound / held.scale,
+            used,
+        )
 
 
 def _use(name: str, reading: Reading, bound: float, used: float) -> BudgetUse:
@@ -135,5 +140,6 @@ def _spent(cost: Cost) -> list[str]:
     ):
         if hours is not None and hours > 0.0:
             on_all = cost.device_hours(hours)
-            said.append(f"{hours:.2g} h {since}" if on_all is None else f"{on_all:.2g} device-hours {since}")
+            spent = f"{3600.0 * hours:.0f} s" if hours < 0.1 else f"{hours:.2g} h"
+            said.append(f"{spent} {since}" if on_all is None else f"{on_all:.2g} device-hours {since}")
     return said

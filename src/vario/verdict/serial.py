@@ -13,15 +13,16 @@ VERSION = "0.1.0"
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
 
-def _plain(value: object) -> Json:
+def plain(value: object) -> Json:
+    """A value as JSON can hold it."""
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
-        return {str(k): _plain(v) for k, v in value.items()}
+        return {str(k): plain(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(v) for v in value]
+        return [plain(v) for v in value]
     raise TypeError(f"{type(value).__name__} does not belong in a diagnosis")
 
 
@@ -180,6 +181,6 @@ def to_json(diagnosis: Diagnosis) -> dict[str, Json]:
             for n, r in diagnosis.readings.items()
         },
     }
-    plain = _plain(document)
-    assert isinstance(plain, dict)
-    return plain
+    made = plain(document)
+    assert isinstance(made, dict)
+    return made

@@ -141,7 +141,7 @@ def _diagnose(options: argparse.Namespace) -> int:
 
 def _compare(options: argparse.Namespace) -> int:
     if len(options.paths) < 2:
-        raise ConfigError("vario compare: give two paths or more")
+        raise ConfigError("compare: give two paths or more")
     diagnoses = []
     for path in options.paths:
         found = next(runs_at(options, path))
@@ -156,7 +156,7 @@ def _compare(options: argparse.Namespace) -> int:
 
 def _baseline(options: argparse.Namespace) -> int:
     wishes = Wishes.of(options, options.path)
-    run = read(options.path, config=options.config, run=options.run, mapping=wishes.mapping)
+    run = wishes.project.apply(read(options.path, config=options.config, run=options.run, mapping=wishes.mapping))
     if options.rows < 1:
         raise ConfigError("--rows: at least 1")
     levels = baseline_of(run, None if options.all_rows else options.rows)

@@ -8,7 +8,7 @@ import textwrap
 from vario.rules.base import number
 from vario.surfaces.cli.spark import safe
 from vario.verdict.compare import Comparison
-from vario.verdict.serial import VERSION, to_json
+from vario.verdict.serial import VERSION, plain, to_json
 
 WIDTH = 80
 SHOWN_SETTINGS = 12
@@ -96,7 +96,7 @@ def comparison_json(comparison: Comparison) -> str:
             "schema": SCHEMA,
             "vario": VERSION,
             "runs": [to_json(d) for d in comparison.diagnoses],
-            "settings": comparison.settings,
+            "settings": plain(comparison.settings),
             "departures": [
                 {
                     "metric": d.metric,

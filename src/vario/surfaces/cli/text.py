@@ -38,6 +38,8 @@ FAMILIES = (
     ),
 )
 SHOWN_UNKNOWN = 6
+NO_WARNING = "No warning: of the checks that could run, none found a fault."
+NO_FINDING = "No finding at warning or above: the advice rests on the trajectory and the regime."
 
 
 def _wrap(text: str, indent: str = "  ", first: str | None = None) -> str:
@@ -105,7 +107,7 @@ def _upside(upside: Upside) -> str:
     if upside.expected is None or upside.interval80 is None:
         return upside.method
     low, high = upside.interval80
-    return f"{number(upside.expected)} [{number(low)}, {number(high)}] (80 %) by a {upside.method}"
+    return f"{number(upside.expected)} [{number(low)}, {number(high)}] (80 % interval): {upside.method}"
 
 
 def _experiments(diagnosis: Diagnosis) -> list[str]:
@@ -165,7 +167,7 @@ def _finding(finding: Finding, framework: str) -> list[str]:
         lines.append(f"  {tail}")
     lines.append(_wrap(finding.summary))
     lines += [_wrap(e, "    ", "  - ") for e in finding.evidence]
-    lines += [_wrap(e, "    ", "  not its look-alike: ") for e in finding.excluded]
+    lines += [_wrap(e, "    ", "  ruled out: ") for e in finding.excluded]
     if finding.severity != "info":
         if finding.causes:
             lines.append(_wrap(f"likely causes: {'; '.join(finding.causes)}", "    ", "  "))
@@ -177,6 +179,8 @@ def _finding(finding: Finding, framework: str) -> list[str]:
     lines += [_wrap(f"often comes before {p.text}", "    ", "  ") for p in finding.precedes]
     if finding.symptoms:
         lines.append(_wrap(f"explains: {', '.join(s.name for s in finding.symptoms)}", "    ", "  "))
+        own = (s for s in finding.symptoms if s.name.endswith("-over-budget"))
+        lines += [_wrap(evidence, "    ", "  - ") for symptom in own for evidence in symptom.evidence]
     if finding.severity != "info":
         lines.append(f"  more: vario rule {finding.code}")
     return lines
@@ -190,7 +194,8 @@ def diagnosis_text(diagnosis: Diagnosis, *, pedantic: bool = False) -> str:
     serious = [f for f in shown if f.severity != "info"]
     minor = [f for f in shown if f.severity == "info"]
     if not serious:
-        lines += ["", "No warning: of the checks that could run, none found a fault."]
+        said = diagnosis.verdict.action in ("stop", "intervene")
+        lines += ["", *textwrap.wrap(NO_FINDING if said else NO_WARNING, WIDTH)]
     for finding in serious:
         lines += _finding(finding, run.framework)
     if minor:
@@ -233,7 +238,11 @@ def _blind(diagnosis: Diagnosis) -> list[str]:
         lines += ["", "what could not be seen"]
     for missing, names in sorted(relevant.items(), key=lambda i: -len(i[1]))[:SHOWN_UNKNOWN]:
         lines.append(
-            _wrap(f"{', '.join(missing)} ({len(names)} checks, such as {names[0]}): {ways[missing]}", "    ", "  - ")
+            _wrap(
+                f"{', '.join(missing)} ({'1 check' if len(names) == 1 else f'{len(names)} checks, such as'} {names[0]}): {ways[missing]}",
+                "    ",
+                "  - ",
+            )
         )
     for why, keys in list(reasons.items())[:SHOWN_UNKNOWN]:
         more = f" and {len(keys) - 3} more" if len(keys) > 3 else ""

@@ -64,10 +64,11 @@ class Wishes:
             ConfigError: either of them says what cannot be.
         """
         project = find_project(path)
-        if project.load and not project.here:
+        own = [Path(p) for p in getattr(options, "rules", [])]
+        if project.load and not project.here and not own:
             raise ConfigError(
                 f"{project.path}: [rules] load runs code, and the file lies beside the log, not where you stand; "
-                "if you trust it, say --rules FILE"
+                "if you trust it, name the file with --rules"
             )
         mapping = dict(project.mapping)
         for item in options.map:
@@ -76,9 +77,9 @@ class Wishes:
                 raise ConfigError(f"--map {item}: expected METRIC=KEY, as in --map reward/mean=my_reward")
             mapping[metric] = key
         choice = choose(
-            only=(*project.only, *getattr(options, "only", [])),
+            only=getattr(options, "only", []) or project.only,
             without=(*project.without, *getattr(options, "without", [])),
-            load=(*project.load, *(Path(p) for p in getattr(options, "rules", []))),
+            load=(*(project.load if project.here else ()), *own),
             suppress=project.suppress,
             said_in={
                 word: f"{project.path}: {section}"
