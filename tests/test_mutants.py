@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import sys
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
+from tests.conftest import ROOT
+
 sys.path.insert(0, str(ROOT / "bench"))
 
 import mutants
@@ -15,6 +17,7 @@ from mutator import each_apart, mutants_of
 
 from vario.rules import find_rule
 from vario.rules.base import Rule
+from vario.rules.choice import choose
 from vario.testing import draw, read_cases, verdict
 
 TOY = '''
@@ -95,8 +98,6 @@ def test_a_function_is_changed_in_every_way() -> None:
 
 
 def test_a_mutant_differs_in_one_place_and_compiles() -> None:
-    import ast
-
     whole = ast.unparse(ast.parse(TOY)).splitlines()
     for mutant in mutants_of(TOY, "toy"):
         compile(mutant.tree, "toy", "exec")
@@ -117,8 +118,6 @@ def test_a_job_that_hangs_or_dies_has_no_answer() -> None:
 def like(tmp_path: Path) -> Rule:
     path = tmp_path / "toy.py"
     path.write_text(RULE)
-    from vario.rules.choice import choose
-
     return next(r for r in choose(load=[path]).rules if r.name == "toy")
 
 

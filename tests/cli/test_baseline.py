@@ -110,7 +110,7 @@ def test_what_is_no_baseline_is_said(
 ) -> None:
     target = tmp_path / "before.json"
     target.write_text(text)
-    with pytest.raises(ConfigError, match="before.json"):
+    with pytest.raises(ConfigError, match=r"before\.json"):
         read_baseline(target)
     assert main(["diagnose", str(log), "--baseline", str(target)]) == 2
     error = capsys.readouterr().err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,8 @@ Capture = pytest.CaptureFixture[str]
 def pair(tmp_path: Path) -> tuple[str, str]:
     """Two runs of TRL; the second one's length leaves the first one's at step 61, with another learning rate."""
     longer = noisy(np.where(np.arange(N) < 60, 200.0, 320.0), 4.0, seed=99)
-    for name, rate, log in (("a", 1e-6, {}), ("b", 3e-6, {"completions/mean_length": longer})):
+    spent = np.linspace(0.001, 0.05, N)
+    for name, rate, log in (("a", 1e-6, {"kl": spent}), ("b", 3e-6, {"kl": spent, "completions/mean_length": longer})):
         trl_log(tmp_path / name / "log.jsonl", seed=ord(name), **log)
         config = {"learning_rate": rate, "beta": 0.04, "num_generations": 8, "output_dir": name, "loss_type": "grpo"}
         (tmp_path / name / "config.json").write_text(json.dumps(config))
@@ -35,7 +37,9 @@ def test_text_says_what_differs_and_where_they_part(pair: tuple[str, str], capsy
     assert settings.split() == ["-", "learning_rate:", "1e-06", "|", "3e-06"], "names of runs are no settings"
     parted = words.split("where metrics part, at equal steps")[1]
     assert "length/mean: 1 and 2 from step 6" in parted
-    assert "200 and 320 in the end" in parted.replace("201", "200").replace("321", "320")
+    first, second = re.search(r"; (\d+) and (\d+) in the end", parted).groups()  # type: ignore[union-attr]
+    assert abs(int(first) - 200) <= 5
+    assert abs(int(second) - 320) <= 5
     assert "reward/mean at equal KL" in words
     assert "the run on the test set" not in words, "both rise: no ladder"
 

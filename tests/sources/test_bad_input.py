@@ -456,7 +456,7 @@ def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
 
 def _as_nobody(code: str, *arguments: str) -> str:
     """Run a script without root's right to read everything."""
-    drop = "import os, sys, vario, vario.sources, vario.verdict\nvario.sources.fast_json.loads(b'{}')  # what is loaded at the first use\nfrom vario.errors import VarioError\nif os.geteuid() == 0:\n    os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
+    drop = "import os, sys, numpy.random, vario, vario.sources, vario.verdict\nvario.sources.fast_json.loads(b'{}')  # what is loaded at the first use\nfrom vario.errors import VarioError\nif os.geteuid() == 0:\n    os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
     made = subprocess.run([sys.executable, "-W", "error", "-c", drop + code, *arguments], capture_output=True, text=True, timeout=60)
     assert made.returncode == 0, made.stderr
     return made.stdout

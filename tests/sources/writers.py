@@ -116,17 +116,17 @@ def wandb_log(records: Iterable[bytes]) -> bytes:
     """The records framed: chunks that stay within their block of 32 KiB, each with its sum."""
     out = bytearray(b":W&B\x0f\xd7\x01")
     for record in records:
-        at = 0
+        at, is_first = 0, True
         while True:
             left = BLOCK - len(out) % BLOCK
             if left < CHUNK_HEADER:
                 out += bytes(left)
                 left = BLOCK
-            part = record[at : at + left - CHUNK_HEADER]
-            is_first, is_last = at == 0, at + len(part) == len(record)
+            part = record[at : at + left - CHUNK_HEADER]  # empty where a block has room for the header alone
+            is_last = at + len(part) == len(record)
             kind = 1 if is_first and is_last else 2 if is_first else 4 if is_last else 3
             out += struct.pack("<IHB", zlib.crc32(bytes([kind]) + part), len(part), kind) + part
-            at += len(part)
+            at, is_first = at + len(part), False
             if is_last:
                 break
     return bytes(out)

@@ -140,7 +140,7 @@ def test_tokens_stand_for_samples_but_not_beside_completions() -> None:
 
 def test_what_is_not_logged_is_said() -> None:
     made = compared(run_of({"reward/mean": climb(0)}), run_of({"reward/mean": climb(1), "kl/reference": climb(2)}))
-    assert made.notes == ("at equal samples: run 1, 2 does not log it", "at equal KL: run 1 does not log it")
+    assert made.notes == ("at equal samples: run 1, 2 does not log it", "at equal KL: run 1 logs none that moved")
     assert made.equal_kl == ()
 
 
@@ -162,6 +162,14 @@ def test_at_equal_kl_the_dearer_gain_shows() -> None:
         assert first == pytest.approx(0.2 + 4.0 * row.kl, abs=0.02)
         assert second == pytest.approx(0.2 + 2.0 * row.kl, abs=0.02)
     assert max(row.kl for row in made.equal_kl) <= 0.1, "no farther than the one that spent less"
+
+
+def test_a_kl_that_only_scatters_is_no_place() -> None:
+    rng = np.random.default_rng(0)
+    still = run_of({"reward/mean": climb(0), "kl/reference": 0.02 + 0.002 * noise(rng, N, 0.3)})
+    made = compared(still, with_kl(1, 4.0, 0.1))
+    assert made.equal_kl == ()
+    assert "at equal KL: run 1 logs none that moved" in made.notes
 
 
 def test_a_token_s_kl_and_a_sequence_s_are_not_the_same() -> None:

@@ -54,7 +54,7 @@ class Nothing:
     """An instrument that no run has."""
 
     @classmethod
-    def read(cls, look: Look) -> Nothing:
+    def read(cls, _: Look) -> Nothing:
         raise NotReadable("reward/mean")
 
 
@@ -144,14 +144,24 @@ def test_without_replay_it_looks_once() -> None:
 
 def test_the_evidence_is_that_of_the_last_look_and_the_onset_too() -> None:
     def function(now: Now) -> Iterator[Sign]:
-        yield Evidence(f"seen at {now.step}", (), now.step // 2)
+        yield Evidence(f"seen at {now.step}", (), 5 + now.step // 100)
         yield Evidence("and", (), None)
 
     incident = only(judged(rule("ZZ101", "moving", Severity.INFO)(function)))
     assert incident.evidence == ("seen at 300", "and")
-    assert (incident.since, incident.detected_at) == (150, 20)
+    assert (incident.since, incident.detected_at) == (8, 20)
     once = only(judged(rule("ZZ101", "moving", Severity.INFO, lasting=True)(function)))
-    assert once.since == 10, "what happened once keeps its onset"
+    assert once.since == 5, "what happened once keeps its onset"
+
+
+def test_what_was_seen_at_a_step_had_begun_by_then() -> None:
+    def function(now: Now) -> Iterator[Sign]:
+        yield Evidence("an estimate that runs away", (), now.step // 2)
+
+    incident = only(judged(rule("ZZ101", "moving", Severity.INFO)(function)))
+    assert (incident.since, incident.detected_at) == (20, 20)
+    alone = only(judged(rule("ZZ101", "moving", Severity.INFO)(function), replay=False))
+    assert (alone.since, alone.detected_at) == (150, None)
 
 
 def test_one_look_without_it_is_noise() -> None:
@@ -181,6 +191,12 @@ def test_what_comes_back_late_is_a_new_finding() -> None:
 def test_a_lone_flicker_does_not_bring_back_a_finding_that_passed_long_ago() -> None:
     incident = only(judged(scripted({50, 60, 260, *span(280, 300)})))
     assert (incident.detected_at, incident.until) == (290, None)
+
+
+@pytest.mark.parametrize(("flicker", "back", "detected"), [(190, 210, 60), (200, 220, 230)])
+def test_a_flicker_does_not_stop_the_clock(flicker: int, back: int, detected: int) -> None:
+    incident = only(judged(scripted(span(50, 150) | {flicker} | span(back, 300))))
+    assert (incident.detected_at, incident.until) == (detected, None)
 
 
 def test_a_flicker_after_it_passed_opens_nothing() -> None:
@@ -214,7 +230,7 @@ def test_nothing_is_detected_before_the_prefix_in_which_it_holds() -> None:
 
 
 def test_a_rule_that_raises_stops_no_other() -> None:
-    def function(now: Now) -> Iterator[Sign]:
+    def function(_: Now) -> Iterator[Sign]:
         yield Evidence("about to fail")
         raise ZeroDivisionError("by zero")
 
@@ -225,7 +241,7 @@ def test_a_rule_that_raises_stops_no_other() -> None:
 
 
 def test_a_missing_instrument_is_unknown_and_an_optional_one_is_none() -> None:
-    def needs(nothing: Nothing) -> Iterator[Sign]:
+    def needs(_: Nothing) -> Iterator[Sign]:
         yield Evidence("never")
 
     def can_do_without(nothing: Nothing | None) -> Iterator[Sign]:
@@ -336,7 +352,7 @@ def test_the_last_rules_hear_what_the_others_have_said() -> None:
 
 
 def test_what_nothing_explains_names_the_nearest_patterns() -> None:
-    def moved(now: Now) -> Iterator[Sign]:
+    def moved(_: Now) -> Iterator[Sign]:
         yield Evidence("it moved", ("reward/mean",))
 
     def wants_both(now: Now) -> Iterator[Sign]:
@@ -390,7 +406,7 @@ def test_judging_twice_says_the_same() -> None:
 
 
 def test_fires_needs_evidence() -> None:
-    def doubts_only(now: Now) -> Iterator[Sign]:
+    def doubts_only(_: Now) -> Iterator[Sign]:
         yield Doubt("of what?")
 
     made = judged(rule("ZZ101", "doubts", Severity.INFO)(doubts_only))

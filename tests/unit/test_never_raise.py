@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+from itertools import pairwise
 from types import MappingProxyType
 
 import numpy as np
@@ -143,7 +144,7 @@ def test_phases(kl: Series, reward: Series) -> None:
     assert all(is_finite(p) for p in found)
     assert all(p.regime in REGIMES for p in found)
     assert all(p.first <= p.last for p in found)
-    assert all(a.last < b.first and a.regime != b.regime for a, b in zip(found, found[1:], strict=False))
+    assert all(a.last < b.first and a.regime != b.regime for a, b in pairwise(found))
 
 
 @quick

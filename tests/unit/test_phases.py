@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from types import MappingProxyType
 
 import numpy as np
@@ -100,7 +101,7 @@ def test_phases_touch_and_neighbours_differ() -> None:
         reward = np.interp(np.arange(400), [0, 120, 280, 400], [0.0, 1.0, 1.0, 0.2]) + 0.03 * noise(rng, 400, 0.5)
         found = phases(kl_of(rng, 400), reward)
         assert (found[0].first, found[-1].last) == (1, 400)
-        for a, b in zip(found, found[1:], strict=False):
+        for a, b in pairwise(found):
             assert b.first == a.last + 1
             assert a.regime != b.regime
         assert all(p.last - p.first + 1 >= MIN_POINTS for p in found)

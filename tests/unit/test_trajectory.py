@@ -69,8 +69,9 @@ def test_every_shape_has_a_word_of_the_contract() -> None:
     for _ in range(300):
         knots = np.sort(rng.uniform(0.0, 1.0, 2))
         values = np.interp(T, [0.0, *knots, 1.0], rng.uniform(0.0, 1.0, 4)) + jitter(int(rng.integers(1000)), 0.02)
+        at = rng.uniform(0.1, 0.95)
         if rng.random() < 0.3:
-            values = np.where(T < rng.uniform(0.1, 0.95), *rng.uniform(0.0, 1.0, 2)) + jitter(int(rng.integers(1000)), 0.02)
+            values = np.where(at > T, *rng.uniform(0.0, 1.0, 2)) + jitter(int(rng.integers(1000)), 0.02)
         shape = shape_of(values)
         assert shape is not None
         seen.add(shape.word)

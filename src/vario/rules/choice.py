@@ -95,11 +95,12 @@ def _check_apart(rules: Sequence[Rule]) -> None:
 
 
 def _rules_in(values: Iterable[object]) -> list[Rule]:
-    found: dict[str, Rule] = {}
+    """Each rule once, under whichever names it stands; two of one name are two."""
+    found: dict[int, Rule] = {}
     for value in values:
         for rule in value if isinstance(value, list | tuple) else (value,):
             if isinstance(rule, Rule):
-                found.setdefault(rule.name, rule)
+                found[id(rule)] = rule
     return list(found.values())
 
 

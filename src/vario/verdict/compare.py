@@ -11,6 +11,7 @@ import numpy as np
 
 from vario.run import Floats, Run, Series, Setting
 from vario.stats.departure import departure
+from vario.stats.shape import shape_of
 from vario.stats.spread import thin
 from vario.verdict.diagnosis import Diagnosis
 from vario.verdict.ladder import Branch, Evidence, Rung, branch_of
@@ -74,7 +75,8 @@ def compare(diagnoses: Sequence[Diagnosis]) -> Comparison:
         places = [_axis(run, axis) for run in runs]
         missing = [str(i + 1) for i, p in enumerate(places) if p is None]
         if missing:
-            notes.append(f"at equal {axis}: run {', '.join(missing)} does not log it")
+            why = "logs none that moved" if axis == "KL" else "does not log it"
+            notes.append(f"at equal {axis}: run {', '.join(missing)} {why}")
             continue
         kinds = sorted({p.key for p in places if p is not None})
         if len(kinds) > 1:
@@ -119,6 +121,9 @@ def _axis(run: Run, axis: str) -> Series | None:
     if values.size < 2 * POINTS // 10:
         return None
     smooth, size = thin(values, POINTS)
+    moved = shape_of(smooth)
+    if moved is None or not moved.moved:
+        return None  # the highest so far of what only scatters is no place
     at = steps[steps.size - smooth.size * size :].reshape(-1, size)[:, -1]
     return Series(name, at, np.maximum.accumulate(smooth).astype(np.float64))
 
