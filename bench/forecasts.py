@@ -48,8 +48,8 @@ def simulated(runs: int, seed: int) -> list[tuple]:
     for family in ("hill", "exponential", "power", "logarithmic"):
         for cut in CUTS:
             gains = 0
-            held = {a: 0 for a in AHEAD}
-            said = {a: 0 for a in AHEAD}
+            held = dict.fromkeys(AHEAD, 0)
+            said = dict.fromkeys(AHEAD, 0)
             silent, widths, errors = 0, [], []
             for _ in range(runs):
                 n = int(rng.integers(150, 400))

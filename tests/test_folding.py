@@ -111,6 +111,14 @@ FOLDED = (
         length/bimodality/within-group: hold 0.38 for 60 then ramp 0.38 to 0.75 over 40 then hold 0.75 for 100, noise 0.03
         length/bimodality/separation: hold 0 for 80 then hold 4 for 120, noise 0.3""",
         "length-hacking", ("lengths-bimodal",)),
+    Drawn("tokens rise, answers fall, and the sum rises", """
+        config weight long 1
+        config weight correct 1
+        length/mean: ramp 200 to 480 over 200, noise 10
+        reward/component/long/mean: ramp 0.1 to 0.9 over 200, noise 0.02
+        reward/component/correct/mean: ramp 0.5 to 0.2 over 200, noise 0.02, binary
+        reward/mean: weighted sum""",
+        "length-hacking", ("component-falls-while-total-rises",)),
     Drawn("longer than before RL", PADDED + "config baseline length/mean 200 80",
         "length-hacking", ("length-off-baseline",)),
     Drawn("the form is all there is to learn from", FORM_ALONE,

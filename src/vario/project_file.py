@@ -92,11 +92,7 @@ class Project:
         reference: Mapping[str, tuple[float, float]] | None = None,
         test_run_rises: bool | None = None,
     ) -> Run:
-        """The run with what is declared of it.
-
-        Raises:
-            ConfigError: the held-out set that is named was not logged.
-        """
+        """The run with what is declared of it; a held-out set that it does not log gives a warning."""
         known: dict[str, float] = {NUMBERS[name]: value for name, value in self.numbers.items()}
         declared: Declared = replace(run.declared, **known)  # type: ignore[arg-type]
         if baseline:
@@ -105,22 +101,24 @@ class Project:
             declared = replace(declared, reference=MappingProxyType(dict(reference)))
         if test_run_rises is not None:
             declared = replace(declared, test_run_rises=test_run_rises)
-        series = dict(run.series)
+        series, warnings = dict(run.series), run.warnings
         held_out = self.words.get("held-out")
         if held_out is not None and held_out != "eval/score/mean":
-            if held_out not in series:
+            if held_out in series:
+                series["eval/score/mean"] = series[held_out]
+            else:
                 sets = [n for n in series if n.startswith("eval/")]
-                raise ConfigError(
-                    f"{self.path}: held-out = {held_out!r}, and the run logs no such metric; "
-                    + (f"it logs {', '.join(sets[:8])}" if sets else "it logs no evaluation")
+                warnings += (
+                    f"{self.path}: held-out = {held_out!r} is not logged by this run; "
+                    + (f"it logs {', '.join(sets[:8])}" if sets else "it logs no evaluation"),
                 )
-            series["eval/score/mean"] = series[held_out]
         return replace(
             run,
             algorithm=self.words.get("algorithm", run.algorithm),
             declared=declared,
             series=MappingProxyType(dict(sorted(series.items()))),
             budgets=self.budgets,
+            warnings=warnings,
         )
 
 

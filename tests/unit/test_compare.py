@@ -11,7 +11,7 @@ import pytest
 from tests.unit.simulated_series import noise
 from vario.run import Declared, Run, Series, Setting
 from vario.verdict import Diagnosis, diagnose
-from vario.verdict.compare import Comparison, Departure, compare, rises
+from vario.verdict.compare import Comparison, Departure, _along, compare, rises
 from vario.verdict.ladder import Rung
 
 N = 120
@@ -170,6 +170,21 @@ def test_a_kl_that_only_scatters_is_no_place() -> None:
     made = compared(still, with_kl(1, 4.0, 0.1))
     assert made.equal_kl == ()
     assert "at equal KL: run 1 logs none that moved" in made.notes
+
+
+def test_kl_that_was_spent_does_not_come_back() -> None:
+    back = np.concatenate((np.linspace(0.001, 0.1, N // 2), np.linspace(0.1, 0.02, N // 2)))
+    made = compared(run_of({"kl/reference": back, "reward/mean": climb(0)}), with_kl(1, 4.0, 0.1))
+    assert max(row.kl for row in made.equal_kl) > 0.08
+    assert all(row.values[0] is not None for row in made.equal_kl)
+
+
+def test_points_beyond_the_grid_are_in_none_of_its_cells() -> None:
+    where, values = np.arange(100.0), np.where(np.arange(100) < 50, 1.0, 9.0)
+    made = _along(where, values, np.linspace(10.0, 49.0, 40))
+    assert made is not None
+    assert made.tolist() == [1.0] * 40
+    assert _along(where[::5], values[::5], np.linspace(10.0, 49.0, 40)) is None, "most cells are empty"
 
 
 def test_a_token_s_kl_and_a_sequence_s_are_not_the_same() -> None:

@@ -109,6 +109,17 @@ def test_phases_touch_and_neighbours_differ() -> None:
     assert told >= 7
 
 
+@pytest.mark.parametrize("seed", [149, *range(10)])
+def test_phases_that_became_alike_by_being_joined_are_joined_again(seed: int) -> None:
+    """Whatever the curves are; in the first of them a joined phase takes on the regime of the one before it."""
+    rng, at = np.random.default_rng(seed), np.arange(N)
+    knots, levels = np.sort(rng.uniform(0.0, N, 3)), rng.uniform(0.0, 1.0, 5)
+    reward = np.interp(at, [0, *knots, N], levels) + 0.05 * noise(rng, N, 0.5)
+    knots, levels = np.sort(rng.uniform(0.0, N, 2)), rng.uniform(0.01, 0.2, 4)
+    found = phases(np.interp(at, [0, *knots, N], levels) * np.exp(0.1 * noise(rng, N, 0.5)), reward)
+    assert all(a.regime != b.regime for a, b in pairwise(found))
+
+
 @pytest.mark.parametrize("n", [60, 200])
 def test_noise_goes_nowhere(n: int) -> None:
     quiet = 0

@@ -30,6 +30,7 @@ from vario.rules.base import Evidence, Severity, Sign, number, rule, set_
         "length-off-baseline",
         "reward-plateaued",
         "metric-over-budget",
+        "component-falls-while-total-rises",
     ),
 )
 def length_hacking(

@@ -30,7 +30,7 @@ SLOWING = 0.5
 FLAT = 0.2
 """A tail slower than this share of the earlier slope is flat: what a bend inside a block leaves behind."""
 TAIL = 0.4
-"""Share of the run whose own trend a plateau must not contradict: smooth curves bend where no knot is."""
+"""Share of the run whose own trend a plateau must not contradict."""
 TAIL_P = 0.02
 WORTH = 0.1
 """Share of the whole gain that such a tail must add to count as climbing."""
@@ -151,9 +151,14 @@ def _above_zero(value: Floats, variance: Floats) -> Floats:
     return np.array([0.5 * math.erfc(-x / math.sqrt(2.0)) for x in z.tolist()])
 
 
-def _still_climbs(values: Floats, gain: float) -> bool:
+def _by_its_tail(values: Floats, gain: float) -> str:
+    """What a plateau is called once its last part has been asked: smooth curves bend where no knot is."""
     tail = two_scale(values[-max(MIN_POINTS, int(TAIL * values.size)) :])
-    return tail is not None and tail.rises(TAIL_P) and tail.change > WORTH * gain
+    if tail is not None and tail.rises(TAIL_P) and tail.change > WORTH * gain:
+        return "slowing"
+    if tail is not None and tail.falls(TAIL_P) and -tail.change > PEAK_LOSS * gain:
+        return "peaked"
+    return "plateau"
 
 
 def _tail_of_rise(tails: _Tails, medians: Floats, chi2: Floats, variance: float) -> str:
@@ -282,7 +287,7 @@ def shape_of(values: Floats) -> Shape | None:
             word = "flat" if head_span < math.sqrt(variance) * 2.0 else "bottomed"
         if word in ("peaked", "plateau") and head_span < math.sqrt(variance) * 2.0:
             word = "declining" if word == "peaked" else "flat"
-    if word == "plateau" and _still_climbs(values, end - start):
-        word = "slowing"
+    if word == "plateau":
+        word = _by_its_tail(values, end - start)
     middle = float(np.interp((k - 1) / 2.0, np.arange(k), fitted))
     return Shape(word, knot_point, start, middle, end, top, bottom, point_sd, gain, tail_slope, kind == "step")

@@ -161,8 +161,8 @@ def _verdict(look: Look, incidents: tuple[Incident, ...]) -> Verdict:
     kl = look.instrument(Kl)
     kl = kl if isinstance(kl, Kl) else None
     open_names = frozenset(i.rule.name for i in _with_symptoms(incidents) if i.until is None)
-    trajectory = reconciled(trajectory_of(score, reward), score, open_names)
     regime = regime_of(kl, score)
+    trajectory = reconciled(trajectory_of(score, reward), score, open_names, regime)
     best = best_checkpoint(look, score)
     witnesses = _witnesses(look, kl)
     share = reward.share_of_ceiling if reward is not None else None

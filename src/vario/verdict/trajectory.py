@@ -107,8 +107,19 @@ FELL = ("reward-collapsed", "reward-peaked-then-declined", "policy-collapse", "r
 """Findings that say the score fell, whatever its shape looks like."""
 
 
-def reconciled(said: Trajectory, score: Reading | None, open_names: frozenset[str]) -> Trajectory:
-    """The word that does not contradict an open finding: a few uneven values can hide a fall from the test of the shape."""
+def reconciled(
+    said: Trajectory, score: Reading | None, open_names: frozenset[str], regime: str = "unknown"
+) -> Trajectory:
+    """The word that contradicts neither an open finding nor the regime of the last half.
+
+    A few uneven values can hide a fall from the test of the shape, and a late one is seen by the last half alone.
+    """
+    if score is not None and said.word == "plateau" and regime.endswith("reward-down"):
+        gain, lost = score.high - score.start, score.high - score.level
+        if gain > 0.0 and lost > PEAK_LOSS * gain:
+            return Trajectory(
+                "peaked", "low", f"{said.why}; over the last half it falls, from {score.high:.3g} to {score.level:.3g}"
+            )
     fell = [name for name in FELL if name in open_names]
     if score is None or not fell or said.word not in ("noise", "plateau", "rising", "slowing"):
         return said
