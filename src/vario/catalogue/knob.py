@@ -37,6 +37,7 @@ _ALL = (
     Knob("component-weight", "Weights of the reward functions."),
     Knob("dynamic-filter", "Whether groups without spread are resampled."),
     Knob("staleness-bound", "How old a sample may be."),
+    Knob("asynchronous", "Whether rollouts are made beside the training, by older weights."),
     Knob("behaviour-weight-cap", "Cap on the trainer/sampler weight."),
     Knob("decoupled-loss", "Whether the behaviour policy is kept apart from the proximal one."),
     Knob("recompute-logprob", "Whether the trainer recomputes the samples' log-probabilities."),

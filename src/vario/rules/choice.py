@@ -56,6 +56,10 @@ def choose(
         ConfigError: a word names no rule, a file cannot be loaded, or two rules have one name or code.
     """
     added, warnings = _installed()
+    taken = {word for rule in RULES for word in (rule.name, rule.code)}
+    for rule in [r for r in added if {r.name, r.code} & taken]:
+        added.remove(rule)
+        warnings.append(f"{rule.function.__module__}: a rule {rule.code} {rule.name} is there already; its own was left out")
     for path in dict.fromkeys(p.resolve() for p in load):
         added += _from_file(path)
     rules = (*RULES, *added)

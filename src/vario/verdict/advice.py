@@ -15,6 +15,7 @@ FATAL = (
     "reward-hacking",
     "non-finite",
     "kl-runaway",
+    "kl-rises-while-reward-falls",
     "reward-collapsed",
     "signal-collapsed-unsolved",
     "reward-constant",

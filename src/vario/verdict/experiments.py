@@ -81,6 +81,8 @@ def _set(run: Run, **wanted: Setting) -> dict[str, Setting]:
 def _wanted(run: Run, named: frozenset[str], branch: Branch | None) -> Iterator[Experiment]:
     if named & OFF_POLICY:
         settings = _set(run, staleness_bound=0, recompute_logprob=False, decoupled_loss=False)
+        if "asynchronous" in run.knobs:
+            settings = _set(run, asynchronous=False)  # a queue of no length may be one without a bound
         if "staleness-bound" in run.knobs:
             yield _made(
                 run,

@@ -348,6 +348,7 @@ _KNOBS: dict[str, tuple[str, Setting]] = {
     "reward-bounds": ("reward.clip_range", "(-10, 10)"),
     "dynamic-filter": ("algo.dynamic_filtering_enable", False),
     "staleness-bound": ("train.async_queue_size", 1),
+    "asynchronous": ("train.async_enable", False),
     "behaviour-weight-cap": ("algo.advantage.is_correction_threshold", "[0.5, 5]"),
     "deterministic-kernels": ("train.full_determinism_enable", False),
     "max-grad-norm": ("actor.max_norm", 1.0),
