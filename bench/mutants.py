@@ -55,7 +55,24 @@ from vario.testing import FIRES_SHARE, draw, read_cases
 sys.path.insert(0, str(REPOSITORY))  # the tests are a package of the repository
 
 SEEDS = 5
-EQUIVALENT: dict[tuple[str, str, str], str] = {}
+NO_POINTS = "no step, no points since: `points_since(None)` is 0"
+LONG_ENOUGH = "the rule asks for more points than a shape or a trend needs"
+EQUIVALENT: dict[tuple[str, str, str], str] = {
+    ("chosen_reward_falls", "chosen_reward_falls", "without `chosen is None`"): "`required` has raised by then",
+    ("chosen_reward_grows_without_bound", "chosen_reward_grows_without_bound", "without `settled is not None`"): NO_POINTS,
+    ("component_saturated", "component_saturated", "without `since is not None`"): NO_POINTS,
+    ("gradient_vanished", "gradient_vanished", "without `since is not None`"): NO_POINTS,
+    ("gradient_zero_despite_signal", "gradient_zero_despite_signal", "without `since is not None`"): NO_POINTS,
+    ("kl_rises_while_reward_falls", "kl_rises_while_reward_falls", "without `total.shape is None`"): LONG_ENOUGH,
+    ("kl_runaway", "kl_runaway", "without `reference.late is not None`"): LONG_ENOUGH,
+    ("learning_rate_zero", "learning_rate_zero", "without `since is not None`"): NO_POINTS,
+    ("preference_saturated", "preference_saturated", "without `since is not None`"): NO_POINTS,
+    ("reward_constant", "reward_constant", "without `since is None`"): NO_POINTS,
+    ("reward_function_broke", "reward_function_broke", "without `shift.up`"): "a level above one that is positive is not below a third of it",
+    ("reward_grows_without_bound", "_has_ceiling", "without `same is not None`"): NO_POINTS,
+    ("rewards_converge", "rewards_converge", "without `margin.shape is None`"): LONG_ENOUGH,
+    ("signal_from_shaping_only", "signal_from_shaping_only", "without `since is None`"): "it is None only where no task failed, and then `None in failed` holds",
+}  # fmt: skip
 """(file, function, change) -> why it cannot matter."""
 FATES = ("killed", "looser", "same", "severity", "words", "equivalent")
 SEEN = ("killed", "looser", "same")

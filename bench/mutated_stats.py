@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from mutator import Fate, Mutant, fates_of, mutants_of
+from mutator import LIMIT_S, Fate, Mutant, fates_of, mutants_of
 from shared import REPOSITORY
 
 FOLDER = REPOSITORY / "src" / "vario" / "stats"
@@ -197,4 +197,5 @@ def fates(files: Iterable[str], workers: int) -> Iterator[tuple[str, list[Fate]]
             return "looser", f"{type(error).__name__}: {error}"
 
     for file in files:
-        yield file, fates_of(mutants_of(SOURCES[file], file), tried, workers)
+        limit = LIMIT_S + 3.0 * sum(test.seconds for test in tests if any(called == file for called, _ in test.calls))
+        yield file, fates_of(mutants_of(SOURCES[file], file), tried, workers, limit)

@@ -24,7 +24,7 @@ from typing import Any, get_args
 from vario.rules.base import Sign
 
 LIMIT_S = 20.0
-"""A mutant that is not done by then hangs, and is killed."""
+"""A mutant that is not done by then hangs, and is killed; more where the tests themselves take long."""
 BIGGER, SMALLER = 1.5, 0.67
 SIGNS = frozenset(sign.__name__ for sign in get_args(Sign))
 FLIPS: dict[type[ast.cmpop], type[ast.cmpop]] = {
@@ -191,11 +191,13 @@ def _answer(job: Callable[[], Any], there: Connection) -> None:
     there.close()
 
 
-def fates_of(mutants: Sequence[Mutant], tried: Callable[[Mutant], tuple[str, str]], workers: int) -> list[Fate]:
+def fates_of(
+    mutants: Sequence[Mutant], tried: Callable[[Mutant], tuple[str, str]], workers: int, limit: float = LIMIT_S
+) -> list[Fate]:
     """Try each mutant apart; `tried` gives its fate and by which test."""
     gc.collect()
     gc.freeze()  # what the processes share is not copied for the collector's marks
-    answers = each_apart([functools.partial(tried, m) for m in mutants], workers)
+    answers = each_apart([functools.partial(tried, m) for m in mutants], workers, limit)
     gc.unfreeze()
-    late = ("killed", f"not done within {LIMIT_S:g} s")
+    late = ("killed", f"not done within {limit:.0f} s")
     return [Fate(m, *(answer or late)) for m, answer in zip(mutants, answers, strict=True)]

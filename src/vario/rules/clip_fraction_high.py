@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from vario.instruments import Clipping, Reward
-from vario.rules.base import Doubt, Evidence, Severity, Sign, lower, number, percent, raise_, rule
+from vario.rules.base import Doubt, Evidence, Grave, Severity, Sign, lower, number, percent, raise_, rule
 
 HIGH = 0.1
 """A tenth of all tokens: recipes hold 0.001 to 0.05."""
@@ -67,6 +67,7 @@ def clip_fraction_high(clipping: Clipping, reward: Reward | None) -> Iterator[Si
     ):
         bound = HIGH_IN_REUSE
         yield Doubt("high for the number of uncertain tokens, not in itself")
+        yield Grave(Severity.INFO)
         yield Evidence(f"reward/mean does not rise (now {number(reward.total.level)})", ("reward/mean",))
     else:
         return
@@ -77,5 +78,5 @@ def clip_fraction_high(clipping: Clipping, reward: Reward | None) -> Iterator[Si
 
 
 def _stands(clipping: Clipping, reward: Reward) -> bool:
-    """Whether the reward has had its time and does not rise."""
-    return clipping.total.points >= EARLY and reward.total.points >= 20 and not reward.rises()
+    """Whether the reward has had its time and stands, or falls."""
+    return clipping.total.points >= EARLY and (reward.total.stays() or reward.total.fell())

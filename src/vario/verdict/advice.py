@@ -15,7 +15,6 @@ FATAL = (
     "reward-hacking",
     "non-finite",
     "kl-runaway",
-    "kl-rises-while-reward-falls",
     "reward-collapsed",
     "signal-collapsed-unsolved",
     "reward-constant",
@@ -89,7 +88,8 @@ def advise(situation: Situation) -> Advice:
                 ),
                 ("evidence against this finding",),
             )
-    if situation.regime == "kl-up-reward-down":
+    paid_for_loss = any(i.rule.name == "kl-rises-while-reward-falls" for i in critical)
+    if situation.regime == "kl-up-reward-down" or paid_for_loss:
         return Advice(
             "stop",
             "medium",

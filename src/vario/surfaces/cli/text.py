@@ -239,7 +239,7 @@ def _blind(diagnosis: Diagnosis) -> list[str]:
     for missing, names in sorted(relevant.items(), key=lambda i: -len(i[1]))[:SHOWN_UNKNOWN]:
         lines.append(
             _wrap(
-                f"{', '.join(missing)} ({'1 check' if len(names) == 1 else f'{len(names)} checks, such as'} {names[0]}): {ways[missing]}",
+                f"{', '.join(missing)} ({'1 check:' if len(names) == 1 else f'{len(names)} checks, such as'} {names[0]}): {ways[missing]}",
                 "    ",
                 "  - ",
             )
