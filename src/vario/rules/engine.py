@@ -30,6 +30,8 @@ SURE_ROWS = 60
 """Fewer logged rows than this lower every confidence by one word."""
 LEAVE_LOOKS = 2
 """A finding has passed when it has not held at so many looks in a row: one look without it is noise."""
+REST_EVERY = 4
+"""Rules about what the others leave go through every metric: they are asked at each fourth look, and at the last."""
 COOL_LOOKS = 3
 """A finding that comes back within so many looks after it passed is the same finding, not a new alarm."""
 NEAREST = 3
@@ -206,12 +208,14 @@ def judge(
     watches = [_Watch(r) for r in sorted(rules, key=lambda r: r.last)]
     outcomes: dict[str, Outcome] = {}
     look = Look(history, int(run.logged_steps[-1]))
-    for count in looks(rows) if replay else [rows]:
+    for number, count in enumerate(looks(rows) if replay else [rows], start=1):
         step = int(run.logged_steps[count - 1])
         if count == rows:
             step = max([step, *(int(s.steps[-1]) for n, s in run.series.items() if n.startswith("eval/") and len(s))])
         look = Look(history, step)
         for watch in watches:
+            if watch.rule.last and number % REST_EVERY and count != rows:
+                continue
             if watch.rule.last and not look.said:
                 look.said.update(m for w in watches if w.open is not None and not w.rule.last for m in w.open.metrics)
             outcome = outcomes[watch.rule.name] = watch.rule.judge(look)

@@ -13,7 +13,7 @@ NEAR = 0.08
 """Share of the run within which changes count as one: a knot is placed to the width of a block."""
 
 
-@rule("DX104", "unexplained-change", Severity.INFO, holds=3, last=True, causes=("something that no rule knows",))
+@rule("DX104", "unexplained-change", Severity.INFO, holds=2, last=True, causes=("something that no rule knows",))
 def unexplained_change(changes: Changes) -> Iterator[Sign]:
     """Several metrics changed together, and nothing that vario knows explains it.
 
