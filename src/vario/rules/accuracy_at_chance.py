@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from vario.instruments import Preference
 from vario.rules.base import Evidence, Severity, Sign, number, raise_, required, rule
+from vario.stats.shape import MIN_POINTS
 
 
 @rule(
@@ -37,10 +38,9 @@ def accuracy_at_chance(preference: Preference) -> Iterator[Sign]:
     accuracy = required(preference.accuracy, "preference/accuracy")
     if accuracy.points < 60 or not 0.4 <= accuracy.level <= 0.6:
         return
-    if preference.margin.rises():
-        return  # it has begun to learn
-    if accuracy.rises() or (accuracy.late is not None and accuracy.late.rises()):
-        return
+    margin = preference.margin
+    if not accuracy.flat() or (margin.points >= MIN_POINTS and not margin.constant and not margin.stays()):
+        return  # it has begun to learn, or may have
     yield Evidence(
         f"accuracy stays at {number(accuracy.level)} over {accuracy.points} points",
         ("preference/accuracy",),

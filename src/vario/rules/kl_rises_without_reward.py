@@ -12,7 +12,7 @@ from vario.rules.base import Doubt, Evidence, Severity, Sign, lower, number, rai
     "KL101",
     "kl-rises-without-reward",
     Severity.WARNING,
-    holds=3,
+    holds=5,
     causes=("learning rate too high for what the reward can teach", "reward is noise", "too many updates per batch"),
     turns=(
         lower("learning-rate", "each step moves the policy more than the reward can pay for"),
