@@ -57,14 +57,7 @@ def clip_fraction_high(clipping: Clipping, reward: Reward | None) -> Iterator[Si
     recent = float(np.mean(clipping.total.values[-max(10, clipping.total.points // 3) :]))
     if recent > HIGH:
         bound = HIGH
-    elif (
-        reuse
-        and recent > HIGH_IN_REUSE
-        and reward is not None
-        and clipping.total.points >= EARLY
-        and reward.total.points >= 20
-        and not reward.rises()
-    ):
+    elif reuse and recent > HIGH_IN_REUSE and reward is not None and _does_not_rise(clipping, reward):
         bound = HIGH_IN_REUSE
         yield Doubt("high for the number of uncertain tokens, not in itself")
         yield Grave(Severity.INFO)
@@ -77,6 +70,6 @@ def clip_fraction_high(clipping: Clipping, reward: Reward | None) -> Iterator[Si
     yield Evidence(text, (clipping.total.name,), clipping.total.since_above(bound / 2) or int(clipping.total.steps[0]))
 
 
-def _stands(clipping: Clipping, reward: Reward) -> bool:
-    """Whether the reward has had its time and stands, or falls."""
-    return clipping.total.points >= EARLY and (reward.total.stays() or reward.total.fell())
+def _does_not_rise(clipping: Clipping, reward: Reward) -> bool:
+    """Whether the reward has had its time, and does not rise."""
+    return clipping.total.points >= EARLY and reward.total.points >= 20 and not reward.rises()

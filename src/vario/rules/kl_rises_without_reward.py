@@ -60,7 +60,7 @@ def kl_rises_without_reward(kl: Kl, reward: Reward) -> Iterator[Sign]:
         since = reference.onset_of_move()
     elif kl.rises_late() and stands and reference.late is not None and reference.late.change > 0.35 * reference.level:
         since = int(reference.steps[reference.points // 2])
-        yield Doubt("the reward rose earlier in the run")
+        yield Doubt("the reward rose earlier in the run" if total.rises() else "seen over the last half alone")
     else:
         return
     yield Evidence(
