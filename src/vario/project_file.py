@@ -38,7 +38,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from types import MappingProxyType
 
-from vario.catalogue import lookup
+from vario.catalogue import PER_SEQUENCE, PER_TOKEN, lookup
 from vario.errors import ConfigError
 from vario.run import LARGEST, Budget, Declared, Level, Run
 
@@ -57,7 +57,6 @@ NUMBERS = {
 COUNTS = ("devices", "max-completion-length", "group-size", "updates-per-rollout")
 """Those of them that are above 0."""
 WORDS = ("algorithm", "held-out", "baseline", "reference", "test-run")
-PER_TOKEN, PER_SEQUENCE = "nats/token", "nats/sequence"
 
 
 @dataclass(frozen=True, slots=True)

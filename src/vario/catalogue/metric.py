@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 INFINITY = float("inf")
+PER_TOKEN, PER_SEQUENCE = "nats/token", "nats/sequence"
+"""The two units of a divergence: a mean over tokens, and their sum over a sequence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +33,6 @@ class Metric:
     def family(self) -> str:
         """First part of the name."""
         return self.name.split("/", 1)[0]
-
-    @property
-    def is_family(self) -> bool:
-        """Whether the name holds a placeholder, as `reward/component/*/mean` does."""
-        return "*" in self.name
 
 
 def _positive(name: str, unit: str, meaning: str) -> Metric:

@@ -10,7 +10,6 @@ from vario.instruments.reward import scatter
 from vario.run import Floats
 from vario.stats.spread import median
 
-PER_TOKEN = "nats/token"
 STILL = {"nats/token": 5e-3, "nats/sequence": 0.25}
 """Below this a policy has hardly left its reference: 5e-3 nats a token is 1 nat in 200 tokens."""
 LARGE = {"nats/token": 1.0, "nats/sequence": 60.0}

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from vario.catalogue import lookup
+from vario.catalogue import PER_SEQUENCE, lookup
 from vario.errors import NotReadable
 from vario.instruments.reading import Look, Reading
 from vario.run import Budget, Level
 
-PER_TOKEN, PER_SEQUENCE = "nats/token", "nats/sequence"
 PAIRS = {"kl/reference": "kl/reference/sequence", "kl/reference/sequence": "kl/reference"}
 """The same quantity summed over a sequence, or as its token mean."""
 

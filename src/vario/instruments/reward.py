@@ -80,12 +80,10 @@ class Reward:
             return None
         return (self.total.level - self.floor) / (self.ceiling - self.floor)
 
-    @cached_property
-    def at_floor(self) -> bool:
-        """Whether it sits at the lowest place it has been, near zero or its floor."""
-        floor = self.floor if self.floor is not None else min(0.0, float(self.total.values.min()))
-        span = max(self.total.high - floor, abs(floor), 1e-9)
-        return self.total.level <= floor + 0.05 * span and self.total.level <= self.total.start + 1e-12
+    @property
+    def ground(self) -> float:
+        """What its height is measured from: its floor, or zero or its lowest level where none is known."""
+        return self.floor if self.floor is not None else min(0.0, self.total.low)
 
     def rises(self) -> bool:
         """Whether the score has risen materially over the run."""
@@ -93,8 +91,7 @@ class Reward:
 
     def lost(self) -> float:
         """Share of the best level's height (above zero or the floor) that is gone by now, 0 to 1 and beyond."""
-        floor = self.floor if self.floor is not None else min(0.0, self.total.low)
-        height = self.total.high - floor
+        height = self.total.high - self.ground
         return 0.0 if height <= 1e-12 else (self.total.high - self.total.level) / height
 
     def stands(self) -> bool:

@@ -36,8 +36,11 @@ def reward_collapsed(reward: Reward) -> Iterator[Sign]:
         taxonomy of public threads, kl_explosion, gibberish, verifier_bug
     """
     total = reward.total
-    floor = reward.floor if reward.floor is not None else min(0.0, total.low)
-    if total.points < 20 or total.high <= 0.0 or total.held_high - total.level < LOST * (total.held_high - floor):
+    if (
+        total.points < 20
+        or total.high <= 0.0
+        or total.held_high - total.level < LOST * (total.held_high - reward.ground)
+    ):
         return
     if total.held_high - total.level < 4.0 * total.noise_sd and total.noise_sd > 0.0 and not total.fell():
         return

@@ -9,16 +9,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from vario.instruments import Kl, Reading
+from vario.instruments.reading import WINDOW
 from vario.run import Floats
 from vario.stats.shape import MIN_POINTS, shape_of
 from vario.stats.spread import thin
 from vario.stats.trend import two_scale
-from vario.verdict.regime import KL_SHARE, P
+from vario.verdict.regime import KL_SHARE, NOISE_SDS, REWARD_SHARE, P
 
 DEEPEST = 2
 """How often a stretch is cut in two: each cut is a knot of KL or of the reward."""
-THINNED = 240
-REWARD_SHARE = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +67,7 @@ def _knots(reading: Reading, first: int, last: int, depth: int) -> Iterator[int]
     values = _within(reading, first, last)
     if depth == 0 or values.size < 2 * MIN_POINTS:
         return
-    thinned, size = thin(values, THINNED)
+    thinned, size = thin(values, WINDOW)
     shape = shape_of(thinned)
     if shape is None or not shape.moved or shape.knot is None:
         return
@@ -90,9 +89,9 @@ def _direction(values: Floats, *, share: float, logs: bool) -> str:
         # drift is multiplicative; a steady climb from near zero is bent on a logarithm, and straight without
         views.insert(0, (np.log(values), math.log1p(share)))
     for seen, size in views:
-        thinned = thin(seen, THINNED)[0]
+        thinned = thin(seen, WINDOW)[0]
         trend, shape = two_scale(thinned), shape_of(thinned)
-        if trend is not None and trend.p < P and abs(trend.change) >= max(size, 0.3 * trend.noise_sd):
+        if trend is not None and trend.p < P and abs(trend.change) >= max(size, NOISE_SDS * trend.noise_sd):
             return "up" if trend.slope > 0.0 else "down"
         # what bends within the stretch is no line, and its bend is no noise
         if shape is not None and shape.moved and abs(shape.gain) >= max(size, shape.noise_sd):

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from vario.instruments import Reading
+from vario.instruments.reading import WINDOW
 from vario.stats.spread import thin
 from vario.stats.trend import MIN_POINTS, two_scale
 
 PER = 100
 """Steps that a rate is told for."""
-THINNED = 240
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ def rate_of(score: Reading | None) -> Rate | None:
     third = score.points // 3
     halves = []
     for values, steps in ((score.values[:-third], score.steps[:-third]), (score.values[-third:], score.steps[-third:])):
-        thinned, size = thin(values, THINNED)
+        thinned, size = thin(values, WINDOW)
         trend = two_scale(thinned)
         if trend is None:
             return None

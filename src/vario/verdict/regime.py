@@ -10,19 +10,21 @@ from vario.stats.trend import Trend
 
 KL_SHARE = 0.15
 """KL must change by this share of its level over the last half to count as moving."""
-REWARD_NOISE = 0.5
-"""Reward must change by this many noise standard deviations, or 5 % of its level."""
+REWARD_SHARE = 0.02
+"""The reward must change by this share of its level."""
+NOISE_SDS = 0.3
+"""Both must also change by so many standard deviations of their noise."""
 P = 0.05
 GOES_UP, GOES_DOWN = ("rising", "slowing", "jumped"), ("declining", "collapsed", "peaked")
 """Shapes whose last half moves by itself."""
 
 
-def late_direction(reading: Reading, *, share: float, noise: float) -> str | None:
+def late_direction(reading: Reading, share: float) -> str | None:
     """up, flat or down over the last half; None when it is too short."""
     late = reading.late
     if late is None:
         return None
-    size = max(share * abs(reading.level), noise * late.noise_sd)
+    size = max(share * abs(reading.level), NOISE_SDS * late.noise_sd)
     return _direction(late, reading.shape, size)
 
 
@@ -50,8 +52,8 @@ def kl_direction(kl: Kl) -> str | None:
         return None if kl.reference.late is None else "flat"
     late = kl.reference.late_log
     if late is None:
-        return late_direction(kl.reference, share=KL_SHARE, noise=0.3)
-    return _direction(late, kl.reference.log_shape, max(math.log1p(KL_SHARE), 0.3 * late.noise_sd))
+        return late_direction(kl.reference, KL_SHARE)
+    return _direction(late, kl.reference.log_shape, max(math.log1p(KL_SHARE), NOISE_SDS * late.noise_sd))
 
 
 def regime_of(kl: Kl | None, score: Reading | None) -> str:
@@ -59,7 +61,7 @@ def regime_of(kl: Kl | None, score: Reading | None) -> str:
     if kl is None or score is None:
         return "unknown"
     paid = kl_direction(kl)
-    got = late_direction(score, share=0.02, noise=0.3)
+    got = late_direction(score, REWARD_SHARE)
     if paid is None or got is None:
         return "unknown"
     return f"kl-{paid}-reward-{got}"

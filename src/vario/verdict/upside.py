@@ -48,8 +48,7 @@ def upside_of(look: Look, score: Reading | None, trajectory: str) -> Upside:
     if trajectory in SILENT and ranked is score:
         return Upside(None, None, f"cannot tell: no curve goes on from {trajectory}", ranked.name, laws=laws)
     reward = look.instrument(Reward)
-    bounded = isinstance(reward, Reward) and ranked.name == "reward/mean"
-    ceiling = reward.ceiling if bounded and isinstance(reward, Reward) else None
+    ceiling = reward.ceiling if isinstance(reward, Reward) and ranked is reward.total else None
     made = forecast(ranked.values, AHEAD, worth=0.5 * ranked.noise_sd, ceiling=ceiling)
     if made is None:
         return Upside(None, None, "cannot tell: the score does not move", ranked.name, laws=laws)

@@ -17,8 +17,6 @@ from vario.sources.dialects.base import Alias, Context, Dialect, Settled
 
 _MEANS = re.compile(r"^(?:avg|mean|average)_(?=.)|(?<=.)[_/](?:avg|mean|average)$")
 _HELD_OUT = re.compile(r"^(?:eval(?:uation)?|val(?:id)?(?:ation)?|test)[/_]")
-_LN2 = 0.6931
-"""The preference loss of a model that does not tell chosen from rejected."""
 
 
 def spelling(key: str) -> str:
