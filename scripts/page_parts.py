@@ -19,9 +19,10 @@ import numpy as np  # noqa: E402
 import vario  # noqa: E402
 from vario.catalogue import METRICS, lookup  # noqa: E402
 from vario.errors import NotReadable  # noqa: E402
-from vario.instruments import Baseline, Budgets, Changes, History, Look, Reading, ReferenceRun, Settings  # noqa: E402
+from vario.instruments import Baseline, Budgets, Changes, History, Look, Reading, ReferenceRun, Review, Settings  # noqa: E402
 from vario.rules import Rule  # noqa: E402
 from vario.run import Budget, Declared, KnobSetting, Level, Run, Series, Setting  # noqa: E402
+from vario.samples import Mark  # noqa: E402
 from vario.sources.dialects import DIALECTS  # noqa: E402
 from vario.sources.dialects.base import Alias, Context, Dialect  # noqa: E402
 
@@ -33,6 +34,7 @@ GIVEN: dict[type, str] = {
     Baseline: "the model before RL (`vario baseline`), and a metric that it was measured by",
     ReferenceRun: "a healthy run of the same recipe (`--reference`), and a metric that both log",
     Settings: "the run's configuration beside its log",
+    Review: "what a person said of completions (`vario samples RUN --review`)",
 }
 """What no log holds: you declare it, or it lies beside the log."""
 IN_WORDS: dict[type, str] = GIVEN | {Changes: "any metric with enough points"}
@@ -288,6 +290,7 @@ def look_at(metrics: Iterable[str], weight: float = 0.0, *, given: bool = False)
     series = {n: Series(n, steps, values) for n in names}
     declared = Declared(component_weights=MappingProxyType({PROBE: weight}))
     budgets: tuple[Budget, ...] = ()
+    marks: tuple[Mark, ...] = ()
     if given:
         declared = replace(
             declared,
@@ -296,7 +299,10 @@ def look_at(metrics: Iterable[str], weight: float = 0.0, *, given: bool = False)
             reference=MappingProxyType(dict.fromkeys(METRICS, (0.3, 0.5))),
         )
         budgets = tuple(Budget(m, most=1.0) for m in METRICS)
-    run = Run("probe", "generic", "unknown", MappingProxyType(series), steps, declared=declared, budgets=budgets)
+        marks = tuple(Mark(PROBE_POINTS, number, "good") for number in range(PROBE_POINTS))
+    run = Run(
+        "probe", "generic", "unknown", MappingProxyType(series), steps, declared=declared, budgets=budgets, marks=marks
+    )
     return _Asked(History(run), PROBE_POINTS)
 
 

@@ -27,6 +27,11 @@ load = ["my_rules.py"]                  # rules of your own
 
 [suppress]                              # finding = why it is no news here
 length-growing = "proofs are meant to get longer"
+
+[samples]                               # completions that lie elsewhere, or in a table of your own
+place = "dumps/*.parquet"               # a file, folder, address, or a list of them; beside this file unless absolute
+completion = "text"                     # column = "key in the table"
+"reward.correctness" = "acc"
 """
 
 from __future__ import annotations
@@ -35,6 +40,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
+from glob import has_magic
 from pathlib import Path
 from types import MappingProxyType
 
@@ -43,7 +49,7 @@ from vario.errors import ConfigError
 from vario.run import LARGEST, Budget, Declared, Level, Run
 
 NAME, SHARED_NAME = "vario.toml", "pyproject.toml"
-SECTIONS = ("map", "declare", "budgets", "rules", "suppress")
+SECTIONS = ("map", "declare", "budgets", "rules", "suppress", "samples")
 NUMBERS = {
     "reward-floor": "reward_low",
     "reward-ceiling": "reward_high",
@@ -56,6 +62,10 @@ NUMBERS = {
 """Numbers under [declare], and what they are called in `Declared`."""
 COUNTS = ("devices", "max-completion-length", "group-size", "updates-per-rollout")
 """Those of them that are above 0."""
+COLUMN_WORDS = (
+    "step", "group", "prompt", "completion", "reward", "length", "truncated", "advantage", "source", "version",
+)  # fmt: skip
+"""Columns of a table of completions that [samples] can name; reward.NAME beside them."""
 WORDS = ("algorithm", "held-out", "baseline", "reference", "test-run")
 
 
@@ -77,6 +87,8 @@ class Project:
     without: tuple[str, ...] = ()
     load: tuple[Path, ...] = ()
     suppress: Mapping[str, str] = field(default_factory=dict)
+    samples: tuple[str, ...] = ()
+    columns: Mapping[str, str] = field(default_factory=dict)
 
     def of_file(self, word: str) -> Path | None:
         """A path under [declare], read from where the file stands."""
@@ -172,7 +184,45 @@ def _read(path: Path, *, nested: bool, here: bool) -> Project:
         _list(path, "without", rules.get("without", [])),
         tuple(path.parent / Path(p).expanduser() for p in _list(path, "load", rules.get("load", []))),
         _texts(path, "suppress", table.get("suppress", {}), 'length-growing = "why it is no news here"'),
+        *_samples(path, _table(path, "[samples]", table.get("samples", {})), here=here),
     )
+
+
+def known_column(name: str, said_in: str) -> str:
+    """A column of completions that vario knows.
+
+    Raises:
+        ConfigError: it does not.
+    """
+    if name in COLUMN_WORDS or (name.startswith("reward.") and len(name) > len("reward.")):
+        return name
+    raise ConfigError(f"{said_in} knows no column {name!r}; it knows {', '.join(COLUMN_WORDS)} and reward.NAME")
+
+
+def _samples(path: Path, table: Mapping[str, object], *, here: bool) -> tuple[tuple[str, ...], dict[str, str]]:
+    places = table.get("place", [])
+    places = [places] if isinstance(places, str) else places
+    if not isinstance(places, list) or not all(isinstance(p, str) and p for p in places):
+        raise ConfigError(f'{path}: [samples] place is a path or a list of them, as in place = "dumps"')
+    columns = {known_column(n, f"{path}: [samples]"): v for n, v in table.items() if n != "place"}
+    if not all(isinstance(v, str) and v for v in columns.values()):
+        raise ConfigError(f'{path}: [samples] holds lines such as completion = "text"')
+    found: list[str] = []
+    for place in places:
+        where = Path(place).expanduser()
+        if "://" in place:
+            if not here:
+                raise ConfigError(
+                    f"{path}: [samples] place is an address, and the file lies beside the log, not where you stand; "
+                    "if you trust it, name the address with --samples"
+                )
+            found.append(place)
+        elif has_magic(place):
+            root = Path(where.anchor) if where.is_absolute() else path.parent
+            found += sorted(str(p) for p in root.glob(str(where.relative_to(where.anchor)))) or [str(root / where)]
+        else:
+            found.append(str(path.parent / where))
+    return tuple(found), {n: str(v) for n, v in columns.items()}
 
 
 def _table(path: Path, where: str, value: object) -> dict[str, object]:

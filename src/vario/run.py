@@ -9,6 +9,8 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
+from vario.samples import Mark, Samples
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 LARGEST = 1e150
@@ -25,16 +27,18 @@ class Series:
         key: the name under which the trainer logged it.
         steps: the run's own step numbers, ascending, shape (n,).
         values: shape (n,); NaN and infinities stand where the trainer logged them.
+        counted: whether it was counted from completions, and not logged.
     """
 
     key: str
     steps: Ints
     values: Floats
+    counted: bool = False
 
     def until(self, step: int) -> Series:
         """The part up to and including `step`, as a view."""
         end = int(np.searchsorted(self.steps, step, side="right"))
-        return Series(self.key, self.steps[:end], self.values[:end])
+        return Series(self.key, self.steps[:end], self.values[:end], self.counted)
 
     def usable(self) -> NDArray[np.bool_]:
         """Which values are finite and small enough to be squared, shape (n,)."""
@@ -150,7 +154,9 @@ class Run:
     `run.until(step)` is the run as it stood then; nothing in it looks ahead. `unmapped` are keys
     that the dialect does not know, `unsettled` those whose meaning depends on what is not known
     (with the reason), `ignored` those that are known and carry no metric (with the reason). `budgets`
-    are the user's own bounds; `patch` names how the framework's settings are written down.
+    are the user's own bounds; `patch` names how the framework's settings are written down. `samples` are
+    the completions that were counted, as numbers; None where none lie beside the log; `dumps` are the places
+    where they lie, `marks` what a person said of them; `how_to_sample` says how this framework writes them.
     """
 
     path: str
@@ -172,6 +178,10 @@ class Run:
     warnings: tuple[str, ...] = ()
     budgets: tuple[Budget, ...] = ()
     patch: str = "overrides"
+    samples: Samples | None = None
+    dumps: tuple[str, ...] = ()
+    marks: tuple[Mark, ...] = ()
+    how_to_sample: str = ""
 
     def missing(self) -> dict[str, str]:
         """Metrics that this framework could log and this run does not: how to log each."""
@@ -197,6 +207,8 @@ class Run:
             logged_steps=self.logged_steps[:end],
             checkpoints=tuple(c for c in self.checkpoints if c.step <= step),
             events=tuple(e for e in self.events if e.step <= step),
+            samples=self.samples.until(step) if self.samples is not None else None,
+            marks=tuple(m for m in self.marks if (m.step if m.known_at is None else m.known_at) <= step),
         )
 
     def components(self) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ import numpy as np
 import vario
 from tests.real import PLACES, OnRealLog, after, drawn
 from vario.run import Floats, Run, Series
+from vario.sources.sampled import SampleOptions
 
 LEAST_GROUPS = 3
 """Groups that an effect and its standard error are taken from."""
@@ -90,7 +91,9 @@ def sampled(run: Path, alter: Alter | None = None) -> dict[str, Series]:
 def with_samples(log: str, alter: Alter | None = None) -> Run:
     """A recorded run with what its completions say; what the trainer logged itself stays."""
     place, _, name = log.partition("/")
-    run = vario.read(PLACES[place] / name)
+    if alter is None:
+        return vario.read(PLACES[place] / name)
+    run = vario.read(PLACES[place] / name, samples=SampleOptions(read=False))
     return replace(run, series=MappingProxyType(sampled(PLACES[place] / name, alter) | dict(run.series)))
 
 

@@ -52,9 +52,26 @@ _ALL = (
     _share("reward/clipped-share", "Share of rewards that were cut at a bound before they were used."),
     Metric("reward/kept/mean", "reward", "Mean raw score of the groups that a dynamic filter kept."),
     _positive("reward/std/batch", "reward", "Spread of rewards over the whole batch, groups mixed."),
-    _positive("reward/std/within-group", "reward", "Mean spread of rewards inside a group of one prompt."),
+    _positive(
+        "reward/std/within-group",
+        "reward",
+        "Spread of rewards inside a group of one prompt: the mean as logged, the root mean square as counted.",
+    ),
+    _positive("reward/range/within-group", "reward", "Mean of largest minus smallest reward inside a group."),
     Metric("reward/component/*/mean", "reward", "Mean of one reward function, before its weight."),
     _positive("reward/component/*/std", "reward", "Batch spread of one reward function, before its weight."),
+    Metric(
+        "reward/component/*/variance-share",
+        "share",
+        "Part of the rewards' variance inside groups that one weighted function makes; the parts add up to 1.",
+    ),
+    Metric(
+        "reward/component-conflict",
+        "correlation",
+        "Lowest correlation inside groups between two reward functions.",
+        low=-1.0,
+        high=1.0,
+    ),
     Metric(
         "reward/truncated-gap/within-group",
         "reward",
@@ -62,13 +79,28 @@ _ALL = (
     ),
     _positive("reward/truncated-gap/se", "reward", "Standard error of that gap, from the groups."),
     _share("signal/zero-variance-share", "Share of groups whose rewards are all equal: no advantage there."),
-    _share("signal/solved-share", "Share of groups in which every completion has the full reward."),
-    _share("signal/unsolved-share", "Share of groups in which no completion has any reward."),
+    _share(
+        "signal/solved-share",
+        "Share of groups in which every completion has the full reward; counted: the highest so far.",
+    ),
+    _share(
+        "signal/unsolved-share",
+        "Share of groups in which no completion has any reward; counted: none of the task's, where its function is known.",
+    ),
     _share(
         "signal/tiny-spread-share",
         "Share of groups whose spread is above rounding and below a twentieth of the batch spread at the start.",
     ),
     _share("signal/shaping-only-share", "Share of groups that all fail the task and differ in shaping terms alone."),
+    Metric(
+        "signal/zero-variance-excess",
+        "share",
+        "Share of groups without spread minus what the batch's rewards, dealt at random to groups, would give.",
+        low=-1.0,
+        high=1.0,
+    ),
+    _positive("signal/effective-groups", "groups", "Groups whose rewards differ."),
+    _positive("signal/effective-completions", "samples", "Completions in groups whose rewards differ."),
     _positive(
         "signal/groups-dropped", "groups", "Groups that a filter dropped since the step before, for lack of spread."
     ),
@@ -103,6 +135,11 @@ _ALL = (
     _share("length/truncated-share", "Share of completions cut at the length cap."),
     _share("length/aborted-share", "Share of completions that were aborted or came back empty."),
     _positive("length/std/within-group", "tokens", "Spread of completion lengths inside a group of one prompt."),
+    _positive(
+        "length/log-std/within-group",
+        "1",
+        "Spread of log length inside groups, root mean square; from bytes where tokens are not known.",
+    ),
     _share(
         "length/bimodality/within-group",
         "Bimodality coefficient of log length relative to the group's mean, cut completions left out.",
@@ -167,7 +204,14 @@ _ALL = (
     Metric("preference/rejected-logp", "nats", "Log-probability of rejected answers.", high=0.0),
     _positive("text/token-accuracy", "share", "Share of tokens predicted right under teacher forcing."),
     _positive("text/distinct-share", "share", "Share of distinct completions or n-grams."),
-    _share("text/repetition-share", "Share of text inside exact loops."),
+    _share(
+        "text/distinct-ngram-share",
+        "Distinct word 4-grams over all in a group, its completions' first 256 words each.",
+    ),
+    _share(
+        "text/repetition-share",
+        "Share of a completion's last 2,000 bytes inside an exact loop that it ends in (three times around at least).",
+    ),
     _share("text/looping-share", "Share of completions that are mostly one passage over and over."),
     _share("text/duplicate-share/within-group", "Share of completions that are an exact copy of one in their group."),
     _share("text/duplicate-share/across-prompts", "Share of completions that also answer another prompt of the batch."),
@@ -180,8 +224,16 @@ _ALL = (
         "text/garbled-share",
         "Share of completions with replacement or control characters, or with scripts that the prompts do not use.",
     ),
+    _positive("text/character-entropy", "bits", "Entropy of the bytes in a completion's last 2,000."),
+    _positive("text/tail-compression", "share", "Compressed size over size of a completion's last 2,000 bytes (zstd)."),
+    _positive("text/size/mean", "bytes", "Mean size of a completion's text."),
     _share("text/empty-share", "Share of completions without text."),
     Metric("samples/reward/mean", "reward", "Mean raw score, counted from the completions."),
+    _positive(
+        "samples/reward/se",
+        "reward",
+        "Standard error of that mean, taken over groups: rewards of one prompt are alike.",
+    ),
     _share("samples/zero-variance-share", "Share of groups without spread, counted from the completions."),
     _share("samples/truncated-share", "Share of completions cut at the length cap, counted from the completions."),
     _positive("systems/step-time", "s", "Wall time of a training step."),
@@ -211,7 +263,9 @@ METRICS: dict[str, Metric] = {metric.name: metric for metric in _ALL}
 """Every canonical metric by name; families hold a `*`."""
 
 _COUNTED = (
-    "samples/", "length/bimodality/", "length/reward-correlation/", "length/std/within-group", "length/truncated-share",
+    "samples/", "length/log-std/", "reward/component-conflict", "reward/range/", "signal/effective-",
+    "signal/zero-variance-excess", "text/character-entropy", "text/distinct-ngram-share", "text/size/",
+    "text/tail-compression", "length/bimodality/", "length/reward-correlation/", "length/std/within-group", "length/truncated-share",
     "reward/std/within-group", "reward/truncated-gap/", "signal/zero-variance-share", "signal/solved-share",
     "signal/unsolved-share", "signal/tiny-spread-share", "signal/shaping-only-share", "text/distinct-share",
     "text/duplicate-share/", "text/empty-share", "text/garbled-share", "text/group-diversity", "text/looping-share",

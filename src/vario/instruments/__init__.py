@@ -11,6 +11,7 @@ from vario.instruments.measures import Baseline, Budgets, Changes, Held, HeldOut
 from vario.instruments.preference import Preference
 from vario.instruments.reading import LOUD, History, Look, Reading
 from vario.instruments.record import Record
+from vario.instruments.review import Review
 from vario.instruments.reward import Components, Reward, RewardBounds, RewardScale
 from vario.instruments.samples import Counted
 from vario.instruments.scores import Scores
@@ -28,7 +29,7 @@ INSTRUMENTS = (
     Requests, Memory, Headroom, Background, Pace, Record,
     AttentionEntropy, PolicyLoss, Settings,
     Diversity, Repetition, Garbling, Duplication, LengthPays, TruncationGap, Bimodality, TinySpread, Shaping,
-    Counted, Scores,
+    Counted, Scores, Review,
     Budgets, Baseline, ReferenceRun, HeldOutSets, Changes,
 )  # fmt: skip
 """Every instrument; each has `read(look)`, which raises NotReadable when a metric is missing."""
@@ -73,6 +74,7 @@ __all__ = [
     "ReferenceRun",
     "Repetition",
     "Requests",
+    "Review",
     "Reward",
     "RewardBounds",
     "RewardScale",

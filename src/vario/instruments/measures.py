@@ -178,7 +178,8 @@ class Changes:
     @classmethod
     def read(cls, look: Look) -> Changes:
         """Needs a metric with enough points to date a step."""
-        names = [n for n in look.history.run.series if not n.startswith(CLOCKS)]
+        # what is counted from completions retells what the log says of them
+        names = [n for n, s in look.history.run.series.items() if not (s.counted or n.startswith(CLOCKS))]
         readings = {n: r for n in names if (r := look.find(n, least=LEAST)) is not None}
         if not readings:
             raise NotReadable(*names[:1], reason=f"fewer than {LEAST} points of every metric so far")

@@ -69,6 +69,9 @@ class Reward:
         if spread is not None and prompts:
             # nothing known of the correlation inside a prompt: the upper bound, sd / sqrt(prompts)
             se = spread.level / prompts**0.5
+        counted = look.find("samples/reward/se", least=5)
+        if counted is not None:
+            se = counted.level  # over groups, so that what prompts have in common is in it
         if ceiling is not None and total.high > ceiling + 1e-6:
             ceiling = None
         return cls(total, ceiling, floor, se, spread, prompts)

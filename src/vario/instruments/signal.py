@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 import numpy as np
 
+from vario.catalogue.reward_words import pays_for_form
 from vario.errors import NotReadable
 from vario.instruments.reading import LEVEL_LEAST, Look, Reading
 from vario.instruments.reward import Components
@@ -25,7 +25,7 @@ class Signal:
     @classmethod
     def read(cls, look: Look) -> Signal:
         """Needs a share of dead groups, a within-group spread, or a batch spread that is zero."""
-        zero = look.find("signal/zero-variance-share", least=5)
+        zero = _share_of_tied(look)
         within = look.find("reward/std/within-group", least=5)
         batch = look.find("reward/std/batch", least=5)
         if zero is None and within is None and (batch is None or batch.level > 1e-6):
@@ -50,10 +50,26 @@ class Signal:
         return found
 
 
+COUNTED_LEAST = 8
+"""Steps with both shares that tell a log that misses ties."""
+HIDDEN = 0.1
+"""Share of the groups, as in metric-contradicts-samples: less leads to no other diagnosis."""
 TINY = 0.05
 """A twentieth of the spread that the run began with: far below what telling right from wrong makes."""
 UNSCALED = (False, "none", "batch", "centered", "centred", "mean")
 """Settings of `reward-scaling` that leave a group's advantages as small as its spread."""
+
+
+def _share_of_tied(look: Look) -> Reading | None:
+    """The share as logged, which has more points; as counted, where rounding hides ties from the log."""
+    logged = look.find("signal/zero-variance-share", least=5)
+    counted = look.find("samples/zero-variance-share", least=COUNTED_LEAST)
+    if logged is None or counted is None:
+        return logged
+    _, a, b = np.intersect1d(logged.steps, counted.steps, return_indices=True)
+    late = slice(-COUNTED_LEAST, None)
+    hidden = counted.values[b][late] - logged.values[a][late]
+    return counted if hidden.size == COUNTED_LEAST and median(hidden) > HIDDEN else logged
 
 
 def _tied(look: Look) -> Reading | None:
@@ -133,12 +149,6 @@ class TinySpread:
         return max(LEVEL_LEAST, self.sizes.size // 10)
 
 
-SHAPING = re.compile(
-    r"format|tag|xml|struct|length|(^|_)len(_|$)|brev|concis|overlong|short|long|style|penalt|bonus|repet|language"
-)
-"""Reward functions that pay for the form of an answer call themselves so."""
-
-
 @dataclass(frozen=True)
 class Shaping:
     """What still differs in groups in which the task itself is failed by all.
@@ -165,8 +175,8 @@ class Shaping:
             raise NotReadable("signal/shaping-only-share")
         tasks = forms = tuple[str, ...]()
         if components is not None:
-            forms = tuple(n for n in components.weighted if SHAPING.search(n.lower()))
-            tasks = tuple(n for n in components.means if not SHAPING.search(n.lower()))
+            forms = tuple(n for n in components.weighted if pays_for_form(n))
+            tasks = tuple(n for n in components.means if not pays_for_form(n))
         return cls(share, _tied(look), components, tasks, forms)
 
     def failed_since(self, name: str) -> int | None:

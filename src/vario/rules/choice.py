@@ -59,7 +59,9 @@ def choose(
     taken = {word for rule in RULES for word in (rule.name, rule.code)}
     for rule in [r for r in added if {r.name, r.code} & taken]:
         added.remove(rule)
-        warnings.append(f"{rule.function.__module__}: a rule {rule.code} {rule.name} is there already; its own was left out")
+        warnings.append(
+            f"{rule.function.__module__}: a rule {rule.code} {rule.name} is there already; its own was left out"
+        )
     for path in dict.fromkeys(p.resolve() for p in load):
         added += _from_file(path)
     rules = (*RULES, *added)

@@ -14,7 +14,7 @@ from vario.rules.base import Evidence, Severity, Sign, number, raise_, rule, set
     Severity.WARNING,
     holds=3,
     causes=("two reward functions pull apart", "a cheap component is exploited at the cost of a dear one"),
-    explains=("component-dominates",),
+    explains=("component-dominates", "outputs-duplicated", "outputs-lose-diversity", "signal-from-shaping-only"),
     turns=(
         set_("component-weight", None, "raise the weight of the one that falls, or make it a gate"),
         raise_("kl-coef", "limits the exploitation"),

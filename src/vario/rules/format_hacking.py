@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from vario.instruments import Components, Length, Reading, Reward, Witness
+from vario.instruments import Components, Length, Reading, Review, Reward, Witness
 from vario.instruments.reward import scatter
-from vario.rules.base import Doubt, Evidence, Excluded, Severity, Sign, number, raise_, rule, set_
+from vario.rules.base import Aside, Doubt, Evidence, Excluded, Severity, Sign, number, raise_, rule, set_
 
 LEAST = 40
 FORM = re.compile(
@@ -24,6 +24,8 @@ SHORTER = 0.7
 FAR = 6.0
 """Times the scatter from point to point: two levels so far apart are two levels, whatever lies between."""
 LEVEL_POINTS = 5
+MARKED = 0.3
+"""Share of well-paid completions that a person called hacked, as in reward-hacking."""
 
 
 @rule(
@@ -51,7 +53,7 @@ LEVEL_POINTS = 5
     ),
 )
 def format_hacking(
-    components: Components, reward: Reward, witness: Witness | None, length: Length | None
+    components: Components, reward: Reward, witness: Witness | None, length: Length | None, review: Review | None
 ) -> Iterator[Sign]:
     """The form of the answers is perfected at the cost of what they say.
 
@@ -83,9 +85,12 @@ def format_hacking(
         for score, source, near in _truths(components, witness):
             if not _lost(score):
                 continue
-            if not near:
+            told = review is not None and review.share >= MARKED
+            if review is not None and review.clean:
+                yield Aside(f"a person found none of {len(review.paid)} well-paid completions hacked")
+            if not near and not told:
                 yield Doubt("no score that nobody optimises: the components may only pull apart")
-            word = "format hacking" if near else "suspect format hacking"
+            word = "format hacking" if near or told else "suspect format hacking"
             yield Evidence(
                 f"{word}: {form} rose from {number(reading.start)} to {number(reading.level)} while {source} fell "
                 f"from {number(score.high)} to {number(score.level)}",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from vario.instruments import Components, Length, Reward, Witness
-from vario.rules.base import Evidence, Severity, Sign, number, rule, set_
+from vario.instruments import Components, Length, LengthPays, Review, Reward, Witness
+from vario.rules.base import Aside, Evidence, Severity, Sign, number, rule, set_
 
 
 @rule(
@@ -34,7 +34,12 @@ from vario.rules.base import Evidence, Severity, Sign, number, rule, set_
     ),
 )
 def length_hacking(
-    length: Length, reward: Reward, components: Components | None, witness: Witness | None
+    length: Length,
+    reward: Reward,
+    components: Components | None,
+    witness: Witness | None,
+    pays: LengthPays | None,
+    review: Review | None,
 ) -> Iterator[Sign]:
     """Length grows towards the cap and the reward follows length, not the task.
 
@@ -46,7 +51,8 @@ def length_hacking(
     Evidence:
         Length, the component that rises with it, the one that does not.
     Looks like it but is not:
-        Thinking longer with a task score that rises too.
+        Thinking longer with a task score that rises too; answers that grow while, among those to one prompt,
+        the shorter ones score higher (counted from completions).
     What to change:
         The length term, its weight, an overlong penalty.
     How sure:
@@ -60,6 +66,9 @@ def length_hacking(
     others = [witness.score] if witness is not None else []
     if components is not None and len(components.weighted) >= 2:
         others += [components.means[n] for n in components.weighted]
+    inside = pays.inside if pays is not None else None
+    if inside is not None and inside.sure and inside.now < 0.0:
+        return  # among the answers to one prompt the shorter ones win: it is not length that pays
     late_total = reward.total.late
     if late_total is None or not others:
         return
@@ -82,4 +91,12 @@ def length_hacking(
                 f"over the last half reward/mean gains {number(late_total.change)}, {score.name} {number(late.change)}",
                 ("reward/mean", score.name),
             )
+            if inside is not None and inside.sure:
+                yield Evidence(
+                    f"longer answers to one prompt score higher: rank correlation {number(inside.now)}"
+                    f" ± {number(inside.error)}",
+                    (inside.reading.name,),
+                )
+            if review is not None and review.clean:
+                yield Aside(f"a person found none of {len(review.paid)} well-paid completions hacked")
             return

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from vario.errors import NotReadable
 from vario.instruments import Counted
-from vario.rules.base import Doubt, Evidence, Severity, Sign, number, percent, rule
+from vario.rules.base import Aside, Doubt, Evidence, Severity, Sign, number, percent, rule
 
 SHARE = 0.1
 """A logged share that is off by so much leads to another diagnosis."""
@@ -49,7 +49,7 @@ def metric_contradicts_samples(counted: Counted) -> Iterator[Sign]:
     References:
         taxonomy of public threads, metric_bug and metric_semantics (TRL PR 7039, trl issue 5352)
     """
-    found = False
+    found, rounded = False, True
     for pair in counted.pairs:
         is_share = pair.logged.name != "reward/mean"
         scale = (
@@ -69,6 +69,9 @@ def metric_contradicts_samples(counted: Counted) -> Iterator[Sign]:
             (pair.logged.name, pair.counted.name),
             pair.since,
         )
+        rounded &= pair.logged.name == "signal/zero-variance-share" and pair.bias < 0.0
+    if found and rounded:
+        yield Aside("rounding hides ties from the log; the count is what is judged")
     truncated, longest = counted.truncated, counted.longest
     if truncated is not None and longest is not None:
         if counted.cap is None and not counted.pairs:

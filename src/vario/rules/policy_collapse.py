@@ -27,6 +27,7 @@ from vario.rules.base import Doubt, Evidence, Severity, Sign, lower, number, per
         "reward-peaked-then-declined",
         "signal-collapsed-unsolved",
         "few-groups-carry-signal",
+        "signal-from-shaping-only",
         "entropy-exploding",
         "entropy-collapsing",
         "entropy-spike",

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from vario.instruments import Reward, Witness
-from vario.rules.base import Evidence, Severity, Sign, number, raise_, rule, set_
+from vario.errors import NotReadable
+from vario.instruments import Review, Reward, Witness
+from vario.rules.base import Evidence, Severity, Sign, number, percent, raise_, rule, set_
 
 LOST = 0.4
 """Share of its best level that the witness must have lost: less is overfitting, or drift, before it is hacking."""
 CLEAR_SDS = 3.0
+MARKED = 0.3
+"""Share of well-paid completions that a person called hacked: three of ten are no slip of the reader's."""
 LEAST = 8
 """Evaluations: two means of three and something between them."""
 
@@ -43,16 +46,17 @@ LEAST = 8
         "reward-plateaued",
     ),
 )
-def reward_hacking(reward: Reward, witness: Witness) -> Iterator[Sign]:
-    """The optimised reward rises while a score that nobody optimises falls.
+def reward_hacking(reward: Reward, witness: Witness | None, review: Review | None) -> Iterator[Sign]:
+    """The optimised reward rises while a score that nobody optimises falls, or people find it hacked.
 
     What it shows:
         A significant rise of the training reward, with a held-out or weight-0 score that has lost at
-        least 40 % of its best level.
+        least 40 % of its best level; or with completions that it pays well and of which a person marked three in
+        ten or more as hacked (`vario samples RUN --review`).
     Why it matters:
         The run optimises against what it is for. Said only with a signal that stands near the truth.
     Evidence:
-        Both scores, then and now.
+        Both scores, then and now; how many completions were marked.
     Looks like it but is not:
         An evaluation with other settings; noise in a small held-out set; early overfitting.
     What to change:
@@ -62,9 +66,25 @@ def reward_hacking(reward: Reward, witness: Witness) -> Iterator[Sign]:
     References:
         taxonomy of public threads, reward_hacking (10 threads); Gao et al., arXiv 2210.10760
     """
-    score = witness.score
-    if not reward.rises() or score.points < LEAST:
+    if witness is None and review is None:
+        raise NotReadable(
+            "eval/score/mean", reason="no held-out score, no reward logged with weight 0 and no marks of a person"
+        )
+    if not reward.rises():
         return
+    if review is not None and review.share >= MARKED:
+        yield Evidence(
+            f"a person marked {len(review.hacked)} of {len(review.paid)} well-paid completions as hacked"
+            f" ({percent(review.share)})",
+            ("reward/mean",),
+            review.hacked[0].step,
+        )
+        yield Evidence(
+            f"reward/mean rose from {number(reward.total.start)} to {number(reward.total.level)}", ("reward/mean",)
+        )
+    if witness is None or witness.score.points < LEAST:
+        return
+    score = witness.score
     if witness.fell() and witness.lost() > LOST and witness.best - witness.now > CLEAR_SDS * score.noise_sd:
         yield Evidence(
             f"reward/mean rose from {number(reward.total.start)} to {number(reward.total.level)}", ("reward/mean",)

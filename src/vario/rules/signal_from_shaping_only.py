@@ -58,18 +58,22 @@ def signal_from_shaping_only(shaping: Shaping, reward: Reward | None) -> Iterato
     rising = reward is not None and reward.total.late is not None and reward.total.late.rises(0.1)
     if share is not None:
         alive = 1.0 - shaping.zero_share.level if shaping.zero_share is not None else 1.0
-        if share.points < LEAST or share.level < SOME or share.level < MOST * alive:
+        if share.level < MOST * alive:
             return
-        if rising:
-            yield Grave(Severity.INFO)
-            yield Doubt("the reward still rises: a form may be learnt before the task")
-        yield Evidence(
-            f"in {percent(share.level)} of the groups nobody meets the task and only the shaping differs"
-            f" ({percent(alive)} have any difference)",
-            (share.name,),
-            share.since_above(0.5 * share.level),
-        )
-        return
+        if share.points >= LEAST and share.level >= SOME:
+            if rising:
+                yield Grave(Severity.INFO)
+                yield Doubt("the reward still rises: a form may be learnt before the task")
+            yield Evidence(
+                f"in {percent(share.level)} of the groups nobody meets the task and only the shaping differs"
+                f" ({percent(alive)} have any difference)",
+                (share.name,),
+                share.since_above(0.5 * share.level),
+            )
+            return
+        # few groups differ at all: whether anything but form ever told them apart, the functions themselves say
+        if not shaping.tasks or not shaping.forms:
+            return
     if not shaping.tasks or not shaping.forms:
         raise NotReadable(
             "signal/shaping-only-share", reason="which reward function is the task's cannot be told from their names"

@@ -43,7 +43,8 @@ def signal_not_declining(signal: Signal, reward: Reward, witness: Witness | None
     References:
         taxonomy of public threads, reward_plateau and shaped_or_noise_advantage
     """
-    spread, total = required(signal.within or signal.batch, "reward/std/within-group"), reward.total
+    within = signal.within if signal.within is not None and signal.within.points >= LEAST else None
+    spread, total = required(within or signal.batch or signal.within, "reward/std/within-group"), reward.total
     if total.points < LEAST or spread.points < LEAST or not reward.stands() or reward.solved:
         return
     if spread.falls() or spread.level < KEPT * spread.start or spread.level < WIDE * reward.span:
@@ -53,7 +54,7 @@ def signal_not_declining(signal: Signal, reward: Reward, witness: Witness | None
         return
     if witness is not None and witness.score.rises():
         return
-    if signal.within is None:
+    if spread is not signal.within:
         yield Doubt("this is the spread of the whole batch: prompts of unequal difficulty keep it wide")
     if reward.share_of_ceiling is not None:
         yield Excluded(f"not solved: reward/mean at {number(total.level)} of {number(reward.ceiling or 0.0)}")

@@ -17,6 +17,7 @@ from vario.sources.dialects import DIALECTS
 from vario.sources.dialects.base import NEWEST, OLDEST, Context, Dialect, Version, give_meaning, with_part_sizes
 from vario.sources.places import Place, checkpoints_of, find, load, together
 from vario.sources.rows import Table
+from vario.sources.sampled import SampleOptions, with_dumps
 from vario.sources.settings import MODEL_FIELDS, is_trainer_config, read_config, settle
 
 __all__ = ["found_below", "interpret", "read", "read_all", "runs"]
@@ -28,6 +29,7 @@ def read(
     config: str | Path | None = None,
     run: str | None = None,
     mapping: Mapping[str, str] | None = None,
+    samples: SampleOptions | None = None,
 ) -> Run:
     """Read one run from a folder, a file, an address or standard input (`-`).
 
@@ -37,6 +39,7 @@ def read(
         config: a configuration file to use instead of the one found beside the log.
         run: which of several runs, by the name that `runs` gives.
         mapping: canonical metrics and the keys that hold them, for words that no dialect knows.
+        samples: what is wished of the completions that lie beside the log; by default they are counted.
 
     Raises:
         NothingReadable: nothing there is a log. Malformed: a log without a single row.
@@ -46,16 +49,20 @@ def read(
     found = _found(path, run)
     if len(found) > 1:
         raise SeveralRuns(path, [name for name, _ in found])
-    return _interpreted(found[0][1](), config, mapping)
+    return _interpreted(found[0][1](), config, mapping, samples or SampleOptions())
 
 
 def read_all(
-    path: str | Path, *, config: str | Path | None = None, mapping: Mapping[str, str] | None = None
+    path: str | Path,
+    *,
+    config: str | Path | None = None,
+    mapping: Mapping[str, str] | None = None,
+    samples: SampleOptions | None = None,
 ) -> Iterator[tuple[str, Run | SourceError]]:
     """Every run below a path with its name; one that cannot be read gives its error and stops no other."""
     for name, make in _found(path, None, every=True):
         try:
-            yield name, _interpreted(make(), config, mapping)
+            yield name, _interpreted(make(), config, mapping, samples or SampleOptions())
         except SourceError as error:
             yield name, error
 
@@ -65,10 +72,13 @@ def runs(path: str | Path) -> list[str]:
     return [name for name, _ in _found(path, None, every=True)]
 
 
-def _interpreted(table: Table, config: str | Path | None, mapping: Mapping[str, str] | None) -> Run:
+def _interpreted(
+    table: Table, config: str | Path | None, mapping: Mapping[str, str] | None, samples: SampleOptions
+) -> Run:
     if config is not None:
         table.config.update(read_config(Path(config)))
-    return interpret(table, mapping or {})
+    run = interpret(table, mapping or {})
+    return with_dumps(run, table.dumps, samples, only=table.kind == "samples")
 
 
 def _found(path: str | Path, run: str | None, *, every: bool = False) -> list[tuple[str, Callable[[], Table]]]:
@@ -127,6 +137,7 @@ def _maker(place: Place, table: Table | None, shown: str | None) -> Callable[[],
         base = shown or str(place.path)
         made.path = f"{base}#{place.run}" if place.run is not None else base
         made.checkpoints = checkpoints_of(place)
+        made.dumps = [str(d) for d in place.dumps]
         _configure(made, place.configs)
         return made
 
@@ -258,6 +269,7 @@ def interpret(table: Table, mapping: Mapping[str, str] | None = None) -> Run:
         ignored_lines=table.ignored,
         warnings=tuple(dict.fromkeys(table.warnings)),
         patch=dialect.patch,
+        how_to_sample=dialect.samples,
     )
 
 

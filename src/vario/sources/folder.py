@@ -37,12 +37,18 @@ NEVER_LOGS = frozenset(
      "preprocessor_config.json", "processor_config.json", "model.safetensors.index.json", "pytorch_model.bin.index.json",
      "requirements.txt", "package.json", "debug-core.log", "wandb-metadata.json", "wandb-summary.json", "all_results.json",
      "train_results.json", "eval_results.json", "README.txt", "LICENSE.txt", "debug.log", "debug-internal.log",
-     "training_info.json"}
+     "training_info.json", "vario-marks.jsonl"}
 )  # fmt: skip
 """Files that are no logs, though they end as logs do; and what no user's diagnosis may rest on."""
 ROLLOUT_FOLDERS = frozenset(
-    {"completions", "rollouts", "rollout", "eval-rollout", "trajectories", "episodes", "dumped_evals"}
+    {"completions", "rollouts", "rollout", "eval-rollout", "trajectories", "episodes", "dumped_evals", "rollout_data",
+     "validation_data"}
+)  # fmt: skip
+DUMP_FILE = re.compile(
+    r"^(?:completions\.jsonl|\w*rollout_summaries\.jsonl|(?:train|val)_data_step\d+\.jsonl|.+_rollouts_\d+\.jsonl|traces\.jsonl"
+    r"|(?:eval_)?\d+\.pt)$"
 )
+"""Names under which trainers write completions beside their logs."""
 
 
 @dataclass(slots=True)
@@ -54,6 +60,7 @@ class Found:
     logs: list[Path] = field(default_factory=list)
     stores: list[Path] = field(default_factory=list)
     configs: list[Path] = field(default_factory=list)
+    dumps: list[Path] = field(default_factory=list)
     files: set[str] = field(default_factory=set)
     denied: list[str] = field(default_factory=list)
     others: int = 0
@@ -68,7 +75,8 @@ def is_regular(path: Path) -> bool:
         return True
 
 
-def _is_checkpoint(here: Path, folders: list[str]) -> int | None:
+def checkpoint_step(here: Path, folders: list[str]) -> int | None:
+    """The step of the checkpoint that a folder with these folders in it is; None for any other."""
     if found := CHECKPOINT.search(here.name):
         return int(found[1])
     found = OTHER_CHECKPOINT.search(here.name)
@@ -77,7 +85,8 @@ def _is_checkpoint(here: Path, folders: list[str]) -> int | None:
     return None
 
 
-def _is_log(path: Path) -> bool:
+def is_log(path: Path) -> bool:
+    """Whether a log can have this name."""
     if path.name in NEVER_LOGS or path.name in CONFIG_NAMES:
         return False
     if ".tfevents." in path.name:
@@ -105,7 +114,15 @@ def look(folder: Path) -> Found:
             found.stores.append(here)
             folders[:] = []
             continue
-        checkpoint = _is_checkpoint(here, folders)
+        if here.name in ROLLOUT_FOLDERS and depth:
+            if any(n.endswith((".parquet", ".jsonl", ".json", ".pt")) for n in files) or folders:
+                found.dumps.append(here)
+            if here.name == "completions" and any(n.endswith(".parquet") for n in files):
+                found.files.add("completions.parquet")
+            found.others += len(files)
+            folders[:] = []
+            continue
+        checkpoint = checkpoint_step(here, folders)
         if checkpoint is not None:
             found.checkpoints.append((checkpoint, here))
         for name in sorted(files):
@@ -120,11 +137,10 @@ def look(folder: Path) -> Found:
                 found.states.append(path)
             elif name in CONFIG_NAMES or (path.suffix == ".toml" and here.name in ("configs", "config")):
                 found.configs.append(path)
-            elif here.name in ROLLOUT_FOLDERS or here.parent.name in ROLLOUT_FOLDERS:
-                if path.suffix == ".parquet" and here.name == "completions":
-                    found.files.add("completions.parquet")
+            elif DUMP_FILE.match(name) and checkpoint is None:
+                found.dumps.append(path)
                 found.others += 1
-            elif _is_log(path) and checkpoint is None:
+            elif is_log(path) and checkpoint is None:
                 found.logs.append(path)
             else:
                 found.others += 1

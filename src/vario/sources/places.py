@@ -25,10 +25,11 @@ from vario.sources.readers import (
     jsonl,
     mlflow_folder,
     notebook,
+    parquet,
     tensorboard,
     wandb_offline,
 )
-from vario.sources.readers.metric_words import SAMPLE_KEYS
+from vario.sources.readers.metric_words import SAMPLE_KEYS, of_a_step
 from vario.sources.readers.parser import read_all
 from vario.sources.rows import Table
 from vario.sources.states import home_of, read_states
@@ -60,6 +61,7 @@ class Place:
     store: Path | None = None
     configs: list[Path] = field(default_factory=list)
     checkpoints: list[tuple[int, Path]] = field(default_factory=list)
+    dumps: list[Path] = field(default_factory=list)
     files: set[str] = field(default_factory=set)
     warnings: list[str] = field(default_factory=list)
     own: bool = False
@@ -109,12 +111,14 @@ def _beside(path: Path) -> list[Path]:
 
 
 def _in_file(path: Path) -> list[Place]:
-    reader, _ = reader_of(path)
+    reader, head = reader_of(path)
     if hasattr(reader, "runs"):
         names: list[str] = reader.runs(path)
         if not names:
             raise Malformed(f"{path}: holds no run that logged anything")
         return [Place(name, path, reader, run=name) for name in names]
+    if is_samples(reader, path, head):
+        return [Place(path.name, path, dumps=[path], configs=_beside(path))]
     return [Place(path.name, path, reader, configs=_beside(path))]
 
 
@@ -144,7 +148,8 @@ def _in_folder(path: Path) -> list[Place]:
     return places
 
 
-def _home(root: Path, where: Path) -> Path:
+def home_under(root: Path, where: Path) -> Path:
+    """The output folder, at the root or below, that what a tracker wrote there belongs to."""
     while where != root and CONTAINER.match(where.name):
         where = where.parent
     return where
@@ -162,7 +167,7 @@ def _by_home(root: Path, found: Found) -> list[Place]:
     for state in found.states:
         home = home_of(state)
         home = home if home.is_relative_to(root) else root
-        place(_home(root, home)).states.append(state)
+        place(home_under(root, home)).states.append(state)
     several: list[Place] = []
     failures: list[SourceError] = []
     for log in found.logs:
@@ -178,17 +183,27 @@ def _by_home(root: Path, found: Found) -> list[Place]:
             continue
         if hasattr(reader, "runs"):
             several += _in_file(log)
-        elif reader is jsonl and _is_samples(head):
+        elif is_samples(reader, log, head):
             found.others += 1
+            # a folder of one file a step, or a file
+            dump = log.parent if log.stem.isdigit() and log.parent != root else log
+            if dump not in found.dumps:
+                found.dumps.append(dump)
         else:
-            place(_home(root, log.parent)).logs.append((reader, log))
+            place(home_under(root, log.parent)).logs.append((reader, log))
     for home, one in places.items():
-        one.configs = [c for c in found.configs if _home(root, c.parent) == home or c.parent == root]
+        one.configs = [c for c in found.configs if home_under(root, c.parent) == home or c.parent == root]
         one.configs.sort(key=lambda c: -len(c.parts))
         one.checkpoints = [
-            c for c in found.checkpoints if _home(root, c[1].parent) in (home, root) or c[1].is_relative_to(home)
+            c for c in found.checkpoints if home_under(root, c[1].parent) in (home, root) or c[1].is_relative_to(home)
         ]
     made = [p for p in places.values() if p.states or p.logs] + several
+    if found.dumps and not made:
+        made = [Place(".", root, configs=list(found.configs))]
+    for dump in found.dumps:
+        homes = [p for p in made if dump.is_relative_to(p.path) or home_under(root, dump.parent) == p.path]
+        if homes or len(made) == 1:
+            max(homes or made, key=lambda p: len(p.path.parts)).dumps.append(dump)
     if not made and failures:
         raise failures[0] if len(failures) == 1 else Malformed(str(failures[0]))
     for one in made:
@@ -196,11 +211,19 @@ def _by_home(root: Path, found: Found) -> list[Place]:
     return sorted(made, key=lambda p: (len(p.path.parts), p.name))
 
 
-def _is_samples(head: bytes) -> bool:
+def is_samples(reader: ModuleType, path: Path, head: bytes) -> bool:
     """Whether the first row is a sample (a prompt and what was answered), and no row of metrics."""
+    if reader is parquet:
+        return parquet.holds_samples(path)
+    if reader is csv_rows:
+        names = re.split(rb"[,;\t]", head.lstrip(b"\xef\xbb\xbf").split(b"\n", 1)[0])
+        keys = {n.strip(b' "\r').decode("utf-8", "replace") for n in names}
+        return len(keys & SAMPLE_KEYS) >= 2 and not of_a_step(keys)
+    if reader is not jsonl:
+        return False
     line = head.lstrip(b"\xef\xbb\xbf \t\r\n").split(b"\n", 1)[0]
-    keys = set(re.findall(rb'"([A-Za-z_]+)"\s*:\s*["\[{]', line[:2000]))
-    return len({k.decode() for k in keys} & SAMPLE_KEYS) >= 2
+    texts = set(re.findall(rb'"([A-Za-z_]+)"\s*:\s*["\[{]', line[:2000]))
+    return len({k.decode() for k in texts} & SAMPLE_KEYS) >= 2
 
 
 def load(place: Place) -> list[Table]:
@@ -209,6 +232,8 @@ def load(place: Place) -> list[Table]:
     Raises:
         SourceError: nothing of it can be read.
     """
+    if place.dumps and not (place.store or place.reader or place.states or place.logs):
+        return [Table(str(place.path), "samples")]
     if place.store is not None:
         return [mlflow_folder.read(place.store)]
     if place.reader is not None:

@@ -14,11 +14,12 @@ import shutil
 import sys
 import tempfile
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import IO
 
 from vario.errors import Malformed, NothingReadable
+from vario.sources.folder import DUMP_FILE, ROLLOUT_FOLDERS
 from vario.sources.mlflow_server import BROWSER, found_in_mlflow
 from vario.sources.opening import MAX_UNPACKED
 from vario.sources.rows import Table
@@ -119,7 +120,7 @@ def _fetched(address: str, run: str | None, *, every: bool) -> Named:
         if isinstance(filesystem, LocalFileSystem):
             return found_below(Path(root), run, every=every)
         filesystem.invalidate_cache()  # a log that grows is asked for again
-        base = _fetch(filesystem, root, folder.path, address)
+        base, dumps = _fetch(filesystem, root, folder.path, address)
     except (NothingReadable, Malformed):
         raise
     except ImportError as error:
@@ -128,11 +129,16 @@ def _fetched(address: str, run: str | None, *, every: bool) -> Named:
         raise NothingReadable(
             f"{address}: cannot be read ({type(error).__name__}: {str(error)[:200]}); check the address and your credentials"
         ) from error
-    return _named(folder, base, address, run, every=every)
+    if dumps and not any(folder.path.rglob("*")):  # completions, and no log of the run that wrote them
+        return [(address, lambda: Table(address, "samples", dumps=list(dumps.values())))]
+    return _named(folder, base, address, run, every=every, dumps=dumps)
 
 
-def _fetch(filesystem: object, root: str, folder: Path, address: str) -> Path:
-    """Copy what can be a log or a setting; the local path of what the address names."""
+def _fetch(filesystem: object, root: str, folder: Path, address: str) -> tuple[Path, dict[str, str]]:
+    """Copy what can be a log or a setting; the local path of what the address names.
+
+    Completions are not copied, since they may be large: their addresses come by their paths below the root.
+    """
     info = filesystem.info(root)  # type: ignore[attr-defined]
     # how a web server shows a folder; some give every file that they do not know as a page too
     is_page = info.get("mimetype") == "text/html" and not WANTED.search(root)
@@ -144,20 +150,24 @@ def _fetch(filesystem: object, root: str, folder: Path, address: str) -> Path:
             )
         target = folder / safe_name(PurePosixPath(root).name.partition("?")[0] or "log")
         _copy(filesystem, root, target, left, address)
-        return target
+        return target, {}
     root = f"{root.rstrip('/')}/" if is_page else root
     depth = MAX_LINKS if is_page else MAX_DEPTH
     listed: dict[str, dict[str, object]] = filesystem.find(root, maxdepth=depth, detail=True)  # type: ignore[attr-defined]
     wanted = []
+    dumps: dict[str, str] = {}
     for name, detail in sorted(listed.items()):
         relative = str(name).removeprefix(str(root).rstrip("/")).lstrip("/")
-        if detail.get("type") == "file" and WANTED.search(relative) and not UNWANTED.search(relative):
+        dump = _dump(relative)
+        if dump is not None and not is_page:
+            dumps[dump] = filesystem.unstrip_protocol(str(name)[: len(str(name)) - len(relative) + len(dump)])  # type: ignore[attr-defined]
+        elif detail.get("type") == "file" and WANTED.search(relative) and not UNWANTED.search(relative):
             wanted.append((str(name), relative, int(detail.get("size") or 0)))  # type: ignore[call-overload]
     if not wanted and is_page:
         raise NothingReadable(
             f"{address}: a web page that links to no log; give the log's own address, or the raw file's"
         )
-    if not wanted:
+    if not wanted and not dumps:
         raise NothingReadable(f"{address}: {len(listed)} files, and none that could be a log of a training")
     if len(wanted) > MAX_FILES or sum(size for _, _, size in wanted) > MAX_FETCH:
         raise NothingReadable(
@@ -165,7 +175,16 @@ def _fetch(filesystem: object, root: str, folder: Path, address: str) -> Path:
         )
     for name, relative, _ in wanted:
         _copy(filesystem, name, _target(folder, relative), left, address)
-    return folder
+    return folder, dumps
+
+
+def _dump(relative: str) -> str | None:
+    """The folder or file of completions that a path belongs to; None for any other."""
+    parts = relative.split("/")
+    for depth, part in enumerate(parts[:-1]):
+        if part in ROLLOUT_FOLDERS:
+            return "/".join(parts[: depth + 1])
+    return relative if DUMP_FILE.match(parts[-1]) else None
 
 
 def _target(folder: Path, relative: str) -> Path:
@@ -206,7 +225,9 @@ def _copy(filesystem: object, name: str, target: Path, left: list[int], address:
             kept.write(piece)
 
 
-def _named(folder: _Folder, base: Path, address: str, run: str | None, *, every: bool) -> Named:
+def _named(
+    folder: _Folder, base: Path, address: str, run: str | None, *, every: bool, dumps: Mapping[str, str] | None = None
+) -> Named:
     """The runs that were fetched: their readers hold the folder, and speak of the address."""
     from vario.sources import found_below
 
@@ -225,11 +246,16 @@ def _named(folder: _Folder, base: Path, address: str, run: str | None, *, every:
             text = clean(str(error))
             raise type(error)(text if said in text else f"{said}: {text}") from error
 
-    def holding(make: Callable[[], Table]) -> Callable[[], Table]:
+    def holding(name: str, make: Callable[[], Table], *, alone: bool) -> Callable[[], Table]:
         def made() -> Table:
             with speaking():
                 table = make()
             table.warnings = [clean(w) for w in table.warnings]
+            # what was fetched goes when the log is read; completions may be asked for again
+            table.dumps = [
+                address if d == str(base) else d.replace(str(base), address.rstrip("/")) for d in table.dumps
+            ]
+            table.dumps += [place for below, place in (dumps or {}).items() if alone or below.startswith(f"{name}/")]
             table.checkpoints = [dataclasses.replace(c, path=clean(c.path)) for c in table.checkpoints]
             return table
 
@@ -239,7 +265,7 @@ def _named(folder: _Folder, base: Path, address: str, run: str | None, *, every:
     def found(name: str | None, *, all_of_them: bool) -> Named:
         with speaking():
             below = found_below(base, name, shown=address, every=all_of_them)
-        return [(clean(n), holding(make)) for n, make in below]
+        return [(clean(n), holding(n, make, alone=len(below) == 1)) for n, make in below]
 
     try:
         return found(run, all_of_them=every)

@@ -121,6 +121,7 @@ class Table:
     checkpoints: list[Checkpoint] = field(default_factory=list)
     config: dict[str, object] = field(default_factory=dict)
     files: set[str] = field(default_factory=set)
+    dumps: list[str] = field(default_factory=list)
     texts: int = 0
     _blocks: dict[str, list[Block]] = field(default_factory=dict)
     _waiting: dict[tuple[str, ...], _Waiting] = field(default_factory=dict)

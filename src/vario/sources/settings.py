@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import math
-import pickle
 import tomllib
 import zipfile
 from collections.abc import Mapping
@@ -13,47 +12,15 @@ from pathlib import Path
 
 from vario.errors import ConfigError
 from vario.run import Setting
+from vario.sources.inert import Inert, InertUnpickler
 
 MAX_BYTES = 32 << 20
 """A larger file is no configuration."""
 MAX_INTEGER = 1 << 63
 
 
-class _Inert:
-    """Stands for every class that a pickle names: takes anything, does nothing."""
-
-    args: tuple[object, ...] = ()
-
-    def __new__(cls, *args: object, **kwargs: object) -> _Inert:
-        made = super().__new__(cls)
-        made.args = args
-        return made
-
-    def __call__(self, *args: object, **kwargs: object) -> _Inert:
-        return _Inert(*args)
-
-    def __setstate__(self, state: object) -> None:
-        self.state = state
-
-    def append(self, item: object) -> None:
-        """Some pickles extend list-like objects."""
-
-    def __setitem__(self, key: object, value: object) -> None:
-        """Some pickles fill dict-like objects."""
-
-
-class _InertUnpickler(pickle.Unpickler):
-    """Builds the object graph from stand-ins; no class or function of the file is ever looked up."""
-
-    def find_class(self, module_name: str, global_name: str, /) -> type:
-        return _Inert
-
-    def persistent_load(self, pid: object, /) -> object:
-        return None
-
-
 def _plain(value: object) -> object:
-    if isinstance(value, _Inert):
+    if isinstance(value, Inert):
         return value.args[0] if value.args and isinstance(value.args[0], str | int | float) else None
     return value
 
@@ -76,7 +43,7 @@ def read_training_args(path: Path) -> dict[str, object]:
                 if inner is None or inner.file_size > MAX_BYTES:
                     raise ConfigError(f"{path}: holds no arguments")
                 data = archive.read(inner)
-        made = _InertUnpickler(io.BytesIO(data)).load()
+        made = InertUnpickler(io.BytesIO(data)).load()
     except ConfigError:
         raise
     except Exception as error:  # a hostile or broken pickle may raise anything; none of it is ours

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from vario.sources import read
 from vario.surfaces.cli.wishes import Wishes
 from vario.verdict import Diagnosis, diagnose
 
@@ -18,5 +17,5 @@ def diagnose_path(path: str | Path, *, replay: bool = True) -> Diagnosis:
     """
     options = argparse.Namespace(map=[])
     wishes = Wishes.of(options, str(path))
-    run = wishes.apply(read(path, mapping=wishes.mapping), options)
+    run = wishes.apply(wishes.read(path, options), options)
     return diagnose(run, replay=replay, choice=wishes.choice)

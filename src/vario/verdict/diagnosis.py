@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from vario.catalogue import FROM_SAMPLES
 from vario.instruments import Entropy, History, Kl, Look, Reading, Reward, Witness
 from vario.rules.base import Broken, Precedes, Severity
 from vario.rules.choice import Choice
@@ -14,12 +15,14 @@ from vario.run import Run
 from vario.verdict.advice import FATAL, Situation, advise
 from vario.verdict.changes import Change, change_of
 from vario.verdict.checkpoint import BestCheckpoint, best_checkpoint
+from vario.verdict.dossier import Dossier, dossier
 from vario.verdict.experiments import Experiment, experiments
 from vario.verdict.ladder import Branch, Evidence, Rung, branch_of
 from vario.verdict.narrative import narrate
 from vario.verdict.notes import Note, notes_of
 from vario.verdict.phases import Phase, phases_of
 from vario.verdict.rate import Rate, rate_of
+from vario.verdict.reading_list import ReadingList, reading_list
 from vario.verdict.regime import regime_of
 from vario.verdict.risk import Risk, risk_of
 from vario.verdict.tensions import tensions_of
@@ -51,6 +54,8 @@ class Finding:
     summary: str
     symptoms: tuple[Finding, ...] = ()
     precedes: tuple[Precedes, ...] = ()
+    read: ReadingList | None = None
+    dossier: Dossier | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,15 +302,30 @@ def _finding(incident: Incident, run: Run) -> Finding:
         rule.summary,
         tuple(_finding(s, run) for s in incident.symptoms),
         rule.precedes,
+        _to_read(incident, run),
+        dossier(rule.name, incident.since, incident.metrics, run),
     )
+
+
+def _to_read(incident: Incident, run: Run) -> ReadingList | None:
+    if run.samples is None:
+        return None
+    return reading_list(incident.rule.code, incident.rule.name, incident.since, incident.until, run.samples)
 
 
 def _unknown(judgement: Judgement, run: Run) -> tuple[UnknownCheck, ...]:
     made = []
     for rule, outcome in judgement.unknown:
-        ways = dict.fromkeys(run.enable[m] for m in outcome.missing if m in run.enable)
+        ways = dict.fromkeys(way for m in outcome.missing if (way := _way(m, run)))
         made.append(UnknownCheck(rule.code, rule.name, outcome.missing, "; ".join(ways), outcome.reason))
     return tuple(made)
+
+
+def _way(metric: str, run: Run) -> str:
+    """How a metric would come to be there: logged, or counted from completions that this framework can write."""
+    if metric in run.enable:
+        return run.enable[metric]
+    return run.how_to_sample if metric in FROM_SAMPLES and not run.dumps else ""
 
 
 def _broken(judgement: Judgement) -> tuple[tuple[str, str], ...]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+import numpy as np
+
 from vario.verdict.diagnosis import SCHEMA, Diagnosis, Finding
 from vario.verdict.risk import Risk
 from vario.verdict.upside import Upside
@@ -51,6 +53,21 @@ def _finding(finding: Finding) -> dict[str, object]:
     made["references"] = finding.references
     if finding.precedes:
         made["precedes"] = [{"name": p.rule, "watch": p.watch, "measured": p.measured} for p in finding.precedes]
+    if finding.read is not None:
+        made["read"] = {
+            "what": finding.read.what,
+            "samples": [{"step": step, "number": number} for step, number in finding.read.samples],
+        }
+    if finding.dossier is not None:
+        made["dossier"] = {
+            "step": finding.dossier.step,
+            "compared": finding.dossier.compared,
+            "differences": [
+                {"metric": d.metric, "here": d.here, "usual": d.usual, "spreads": d.spreads}
+                for d in finding.dossier.differences
+            ],
+            "text": finding.dossier.text,
+        }
     if finding.symptoms:
         made["symptoms"] = [_finding(s) for s in finding.symptoms]
     return made
@@ -105,11 +122,22 @@ def to_json(diagnosis: Diagnosis) -> dict[str, Json]:
             "first_step": run.first_step,
             "last_step": run.last_step,
             "logged_steps": int(run.logged_steps.size),
-            "metrics": {n: {"key": s.key, "points": len(s)} for n, s in run.series.items()},
+            "metrics": {
+                n: {"key": s.key, "points": len(s)} | ({"counted": True} if s.counted else {})
+                for n, s in run.series.items()
+            },
             "unmapped": run.unmapped,
             "unsettled": dict(run.unsettled),
             "ignored_lines": run.ignored_lines,
             "warnings": (*run.warnings, *diagnosis.warnings),
+            "samples": None
+            if run.samples is None
+            else {
+                "places": run.samples.places,
+                "counted": run.samples.counted,
+                "texts_measured": len(run.samples),
+                "steps": int(np.unique(run.samples.steps).size),
+            },
             "events": [{"kind": e.kind, "step": e.step, "text": e.text} for e in run.events],
         },
         "verdict": {

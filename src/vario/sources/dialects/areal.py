@@ -537,4 +537,5 @@ DIALECT = Dialect(
     enable=enable,
     patch="yaml",
     devices=(("cluster.n_gpus_per_node", "cluster.n_nodes"),),
+    samples="rollout.dump_to_file=true writes rollout/{version}/{task_id}.jsonl (and eval-rollout/) below the logs",
 )

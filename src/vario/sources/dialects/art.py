@@ -277,4 +277,5 @@ DIALECT = Dialect(
     knobs=knobs,
     enable=enable,
     patch="keywords",
+    samples='model.log(groups, split="train") writes trajectories/{split}/{step}.parquet',
 )

@@ -274,4 +274,5 @@ DIALECT = Dialect(
     knobs=knobs,
     enable=enable,
     patch="yaml",
+    samples="trl.log_completions: true writes completions/*.parquet",
 )

@@ -14,6 +14,10 @@ OLDEST: Version = (0, 0)
 NEWEST: Version = (999, 0)
 
 
+OWN_SAMPLES = "the reward function can write a line of JSON for each: step, prompt, completion, reward"
+"""What one can do where a framework keeps no completions."""
+
+
 @dataclass(frozen=True, slots=True)
 class Context:
     """What is known of a run before its keys are given meaning.
@@ -108,6 +112,7 @@ class Dialect:
         axes: groups of keys that are counted by a step of their own.
         patch: how a setting is written so that it can be pasted (`vario.verdict.patch` knows the ways).
         devices: settings whose product is the number of accelerators; the first complete line counts.
+        samples: how completions are written to a file, so that groups, lengths and texts can be judged.
     """
 
     name: str
@@ -124,6 +129,7 @@ class Dialect:
     axes: Sequence[Axis] = ()
     patch: str = "overrides"
     devices: Sequence[tuple[str, ...]] = ()
+    samples: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from vario.run import Declared, KnobSetting, Series, Setting
-from vario.sources.dialects.base import Alias, Context, Dialect, knobs_from
+from vario.sources.dialects.base import OWN_SAMPLES, Alias, Context, Dialect, knobs_from
 
 TRAINER = "dschat/rlhf/ppo_trainer.py"
 
@@ -119,4 +119,5 @@ DIALECT = Dialect(
     knobs=knobs,
     enable=enable,
     patch="flags",
+    samples=f"DeepSpeed-Chat writes none; {OWN_SAMPLES}",
 )

@@ -13,7 +13,7 @@ import numpy as np
 
 from vario.catalogue import METRICS
 from vario.run import Series, Setting
-from vario.sources.dialects.base import Alias, Context, Dialect, Settled
+from vario.sources.dialects.base import OWN_SAMPLES, Alias, Context, Dialect, Settled
 
 _MEANS = re.compile(r"^(?:avg|mean|average)_(?=.)|(?<=.)[_/](?:avg|mean|average)$")
 _HELD_OUT = re.compile(r"^(?:eval(?:uation)?|val(?:id)?(?:ation)?|test)[/_]")
@@ -144,4 +144,6 @@ def derive(context: Context) -> Mapping[str, Series]:
     return {"reward/mean": Series(total.key, steps[ok], total.values[i][ok] / counted[ok])}
 
 
-DIALECT = Dialect("generic", recognises, algorithm, ALIASES, IGNORED, spell=spelling, derive=derive)
+DIALECT = Dialect(
+    "generic", recognises, algorithm, ALIASES, IGNORED, spell=spelling, derive=derive, samples=OWN_SAMPLES
+)

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from vario.run import Declared, KnobSetting, Series, Setting
 from vario.sources.dialects import trl
-from vario.sources.dialects.base import Alias, Context, Dialect, Settled, hugging_face_spelling, knobs_from
+from vario.sources.dialects.base import OWN_SAMPLES, Alias, Context, Dialect, Settled, hugging_face_spelling, knobs_from
 
 SECTIONS = ("finetuning_args.", "generating_args.", "data_args.", "model_args.")
 """Sections under which a tracker keeps the arguments; a training file has them without."""
@@ -183,4 +183,5 @@ DIALECT = Dialect(
     knobs=knobs,
     enable=enable,
     patch="yaml",
+    samples=f"LLaMA-Factory writes none; {OWN_SAMPLES}",
 )

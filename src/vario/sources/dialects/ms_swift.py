@@ -381,4 +381,5 @@ DIALECT = Dialect(
     knobs,
     enable,
     patch="flags",
+    samples="--log_completions true writes completions.jsonl",
 )

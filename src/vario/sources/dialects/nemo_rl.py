@@ -389,4 +389,5 @@ DIALECT = Dialect(
     enable=enable,
     patch="yaml",
     devices=(("cluster.gpus_per_node", "cluster.num_nodes"),),
+    samples="written anyway: train_data_step{N}.jsonl and val_data_step{N}.jsonl below logger.log_dir",
 )

@@ -427,4 +427,5 @@ DIALECT = Dialect(
     knobs=knobs,
     enable=enable,
     patch="flags",
+    samples="--save_traces --rollouts_save_path DIR writes {run_name}_rollouts_*.jsonl: token ids, rewards and advantages, no text",
 )

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from vario.run import Declared, KnobSetting, Series, Setting
-from vario.sources.dialects.base import NEWEST, OLDEST, Alias, Axis, Context, Dialect, Settled, Version
+from vario.sources.dialects.base import NEWEST, OLDEST, OWN_SAMPLES, Alias, Axis, Context, Dialect, Settled, Version
 
 PAIRS = ("dpo", "reward-model")
 ESTIMATORS = {
@@ -420,4 +420,5 @@ DIALECT = Dialect(
     enable,
     axes=(Axis("eval_", "eval_global_step"),),
     patch="flags",
+    samples=f"OpenRLHF logs one sample a step at most; {OWN_SAMPLES}",
 )

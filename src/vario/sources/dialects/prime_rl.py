@@ -403,4 +403,5 @@ DIALECT = Dialect(
     knobs=knobs,
     enable=enable,
     patch="toml",
+    samples="written anyway: rollouts/step_{N}/{train,eval}/*/traces.jsonl below the run's folder",
 )

@@ -16,7 +16,17 @@ import numpy as np
 
 from vario.run import Declared, Floats, KnobSetting, Series, Setting
 from vario.sources.dialects import verl
-from vario.sources.dialects.base import NEWEST, OLDEST, Alias, Context, Dialect, Settled, Version, knobs_from
+from vario.sources.dialects.base import (
+    NEWEST,
+    OLDEST,
+    OWN_SAMPLES,
+    Alias,
+    Context,
+    Dialect,
+    Settled,
+    Version,
+    knobs_from,
+)
 
 _ROLLOUT = "actor_rollout_ref.rollout."
 _SUCCESS = re.compile(r"train/[^/]+/success")
@@ -235,4 +245,5 @@ DIALECT: Dialect = dataclasses.replace(
     derive=derive,
     knobs=knobs,
     enable=enable,
+    samples=f"RAGEN logs a few to W&B (the tables generations/*); {OWN_SAMPLES}",
 )

@@ -306,4 +306,5 @@ DIALECT: Dialect = dataclasses.replace(
     derive=derive,
     knobs=knobs,
     enable=enable,
+    samples="rllm.episode_logging.log_episodes=true writes episodes/*/episode_*.json",
 )

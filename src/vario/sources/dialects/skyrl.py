@@ -331,4 +331,5 @@ DIALECT = Dialect(
     derive=derive,
     knobs=knobs,
     enable=enable,
+    samples="trainer.dump_eval_results=true (the default) writes dumped_evals/*/*.jsonl below trainer.export_path: held-out prompts only; of training, W&B shows a few",
 )

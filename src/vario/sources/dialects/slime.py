@@ -406,4 +406,5 @@ DIALECT = Dialect(
     enable=enable,
     axes=AXES,
     patch="dashed-flags",
+    samples="--save-debug-rollout-data PATH/{rollout_id}.pt saves them, and those of evaluations as eval_{rollout_id}.pt",
 )

@@ -281,4 +281,5 @@ DIALECT = Dialect(
     declare=declare,
     knobs=knobs,
     enable=enable,
+    samples="written anyway: iteration_*/train_rollout_summaries.jsonl, rewards and lengths without text; of text, *_logtree.json has a few groups",
 )

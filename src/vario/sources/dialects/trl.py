@@ -831,4 +831,5 @@ DIALECT = Dialect(
     knobs=knobs,
     enable=enable,
     patch="keywords",
+    samples="log_completions=True writes completions/*.parquet (TRL 0.28 and later)",
 )

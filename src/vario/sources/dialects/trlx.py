@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from vario.run import Declared, Floats, KnobSetting, Series, Setting
-from vario.sources.dialects.base import Alias, Context, Dialect, Settled, knobs_from
+from vario.sources.dialects.base import OWN_SAMPLES, Alias, Context, Dialect, Settled, knobs_from
 
 
 def recognises(keys: frozenset[str], config: Mapping[str, Setting]) -> bool:
@@ -171,4 +171,5 @@ DIALECT = Dialect(
     knobs=knobs,
     enable=enable,
     patch="yaml",
+    samples=f"trlX logs those of evaluations to W&B (the table samples); {OWN_SAMPLES}",
 )

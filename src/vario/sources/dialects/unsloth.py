@@ -125,4 +125,5 @@ DIALECT = replace(
     knobs=knobs,
     enable=enable,
     patch="keywords",
+    samples="log_completions=True writes completions/*.parquet (with TRL 0.28 and later beneath)",
 )

@@ -418,4 +418,5 @@ DIALECT = Dialect(
     knobs=knobs,
     enable=enable,
     devices=(("trainer.n_gpus_per_node", "trainer.nnodes"),),
+    samples="trainer.rollout_data_dir=DIR writes DIR/{step}.jsonl, trainer.validation_data_dir=DIR those of validation",
 )

@@ -12,7 +12,17 @@ from collections.abc import Mapping
 
 from vario.run import Declared, KnobSetting, Series, Setting
 from vario.sources.dialects import verl
-from vario.sources.dialects.base import NEWEST, OLDEST, Alias, Context, Dialect, Settled, Version, knobs_from
+from vario.sources.dialects.base import (
+    NEWEST,
+    OLDEST,
+    OWN_SAMPLES,
+    Alias,
+    Context,
+    Dialect,
+    Settled,
+    Version,
+    knobs_from,
+)
 
 
 def recognises(keys: frozenset[str], config: Mapping[str, Setting]) -> bool:
@@ -116,4 +126,5 @@ DIALECT: Dialect = dataclasses.replace(
     declare=declare,
     knobs=knobs,
     enable=enable,
+    samples=f"verl-agent writes none by itself; {OWN_SAMPLES}",
 )

@@ -23,6 +23,21 @@ def recognises(_path: Path, head: bytes) -> bool:
     return head.startswith(MAGIC)
 
 
+def holds_samples(path: Path) -> bool:
+    """Whether its rows are samples, by its columns; False where that cannot be told."""
+    try:
+        import polars
+    except ImportError:
+        return False
+    try:
+        columns = set(polars.read_parquet_schema(path))
+    except BaseException as error:
+        if isinstance(error, polars.exceptions.PolarsError | OSError) or type(error).__name__ == "PanicException":
+            return False
+        raise
+    return len(SAMPLE_KEYS & columns) >= 2 and not of_a_step(columns)
+
+
 def read(path: Path) -> Table:
     """Read the columns of numbers; texts that are numbers count as such.
 

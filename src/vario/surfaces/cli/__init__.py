@@ -1,4 +1,4 @@
-"""The command line: `vario diagnose`, `compare`, `baseline`, `metrics`, `rule`.
+"""The command line: `vario diagnose`, `compare`, `baseline`, `samples`, `metrics`, `rule`.
 
 Exit codes: 0 nothing at or above `--fail-on`, 1 findings, 2 wrong use (several runs and none
 chosen among it) or our own failure, 3 nothing readable was found. Several paths: the worst of 2, 3, 1, 0 in that order.
@@ -16,12 +16,12 @@ from pathlib import Path
 from vario.errors import ConfigError, SeveralRuns, SourceError, UnknownRule, VarioError
 from vario.project_file import find_project
 from vario.rules.choice import choose
-from vario.sources import read
 from vario.surfaces.cli.compare_page import comparison_json, comparison_text
 from vario.surfaces.cli.metrics_page import known_metrics, metrics_page
 from vario.surfaces.cli.rule_page import rule_list, rule_page
+from vario.surfaces.cli.samples_command import add_samples, run_samples
 from vario.surfaces.cli.text import diagnosis_text
-from vario.surfaces.cli.wishes import Wishes, add_judgement_options, add_source_options, runs_at
+from vario.surfaces.cli.wishes import Wishes, add_judgement_options, add_sample_options, add_source_options, runs_at
 from vario.verdict import Diagnosis, diagnose, to_json
 from vario.verdict.compare import compare
 from vario.verdict.profile import FIRST, baseline_document, baseline_of
@@ -64,6 +64,7 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--exit-zero", action="store_true", help="exit 0 whatever was found")
     one.add_argument("--all", action="store_true", help="every run below PATH, one after the other")
     add_source_options(one)
+    add_sample_options(one)
     add_judgement_options(one)
     beside = commands.add_parser(
         "compare",
@@ -76,6 +77,7 @@ def _parser() -> argparse.ArgumentParser:
     beside.add_argument("--format", choices=("text", "json"), default="text")
     beside.add_argument("--json", dest="format", action="store_const", const="json", help="same as --format json")
     add_source_options(beside)
+    add_sample_options(beside)
     add_judgement_options(beside)
     before = commands.add_parser(
         "baseline",
@@ -90,11 +92,14 @@ def _parser() -> argparse.ArgumentParser:
     )
     before.add_argument("--all-rows", action="store_true", help="PATH is an evaluation: take all of it")
     add_source_options(before)
+    add_sample_options(before)
     metrics = commands.add_parser("metrics", help="what was recognised in a log, under which key, and what was not")
     metrics.add_argument("path", nargs="?", metavar="PATH")
     metrics.add_argument("--known", action="store_true", help="list the canonical metrics instead")
     add_source_options(metrics)
+    add_sample_options(metrics)
     metrics.add_argument("--json", action="store_true")
+    add_samples(commands)
     rule = commands.add_parser("rule", help="print a rule's page, or list all rules")
     rule.add_argument("name", nargs="?", metavar="NAME|CODE")
     rule.add_argument("--rules", action="append", default=[], metavar="FILE", help="a Python file with rules of yours")
@@ -156,7 +161,7 @@ def _compare(options: argparse.Namespace) -> int:
 
 def _baseline(options: argparse.Namespace) -> int:
     wishes = Wishes.of(options, options.path)
-    run = wishes.project.apply(read(options.path, config=options.config, run=options.run, mapping=wishes.mapping))
+    run = wishes.project.apply(wishes.read(options.path, options))
     if options.rows < 1:
         raise ConfigError("--rows: at least 1")
     levels = baseline_of(run, None if options.all_rows else options.rows)
@@ -185,14 +190,15 @@ def _run(options: argparse.Namespace) -> int:
         return _compare(options)
     if options.command == "baseline":
         return _baseline(options)
+    if options.command == "samples":
+        return run_samples(options)
     if options.command == "metrics":
         if options.known:
             print(known_metrics())
             return OK
         if options.path is None:
             raise ConfigError("vario metrics: give a PATH, or --known")
-        mapping = Wishes.of(options, options.path).mapping
-        run = read(options.path, config=options.config, run=options.run, mapping=mapping)
+        run = Wishes.of(options, options.path).read(options.path, options)
         print(metrics_page(run, as_json=options.json))
         return OK
     project = find_project(Path.cwd())

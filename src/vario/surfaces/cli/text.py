@@ -21,6 +21,9 @@ FAMILIES = (
             "entropy/mean",
             "eval/score",
             "eval/preference",
+            "text/group-diversity",
+            "text/repetition-share",
+            "text/garbled-share",
             "engine/logprob-gap/mean",
             "behaviour-weight/mean",
         ),
@@ -37,6 +40,16 @@ FAMILIES = (
         ),
     ),
 )
+HIDDEN = ("/std", "/coefficient", "/variance-share", "-conflict", "-excess")
+COUNTED_SHOWN = (
+    "signal/zero-variance-share",
+    "reward/std/within-group",
+    "reward/mean",
+    "reward/component",
+    "length/",
+    "text/",
+)
+"""Of what is counted from completions, the panels show what people know; `vario metrics` shows it all."""
 SHOWN_UNKNOWN = 6
 NO_WARNING = "No warning: of the checks that could run, none found a fault."
 NO_FINDING = "No finding at warning or above: the advice rests on the trajectory and the regime."
@@ -129,7 +142,8 @@ def _readings(diagnosis: Diagnosis) -> list[str]:
         rows = []
         for prefix in prefixes:
             for name, r in diagnosis.readings.items():
-                if name.startswith(prefix) and not name.endswith(("/std", "/coefficient")):
+                counted = diagnosis.run.series[name].counted and not name.startswith(COUNTED_SHOWN)
+                if name.startswith(prefix) and not name.endswith(HIDDEN) and not counted:
                     picture = sparkline(name, r.spark, r.spread, width=20)
                     shown = (
                         safe(name).removeprefix("reward/component/").removesuffix("/mean")
@@ -176,6 +190,13 @@ def _finding(finding: Finding, framework: str) -> list[str]:
             now = "" if change.current is None else f" (now {change.current})"
             to = "" if change.suggested is None else f" to {change.suggested}"
             lines.append(_wrap(f"change: {key}{now}{to}: {change.why}", "    ", "  "))
+    if finding.dossier is not None:
+        lines.append(_wrap(f"the batch: {finding.dossier.text}", "    ", "  "))
+    if finding.read is not None:
+        some = " ".join(f"{step}/{number}" for step, number in finding.read.samples)
+        lines.append(
+            _wrap(f"read {finding.read.what} ({some}): vario samples RUN --finding {finding.name}", "    ", "  ")
+        )
     lines += [_wrap(f"often comes before {p.text}", "    ", "  ") for p in finding.precedes]
     if finding.symptoms:
         lines.append(_wrap(f"explains: {', '.join(s.name for s in finding.symptoms)}", "    ", "  "))

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vario.errors import ConfigError, SourceError
-from vario.project_file import Project, find_project
+from vario.project_file import COLUMN_WORDS, Project, find_project, known_column
 from vario.rules.choice import Choice, choose
 from vario.run import Run
 from vario.sources import read, read_all
+from vario.sources.sampled import SampleOptions
 from vario.verdict import diagnose
 from vario.verdict.compare import rises
 from vario.verdict.profile import range_of, read_baseline
@@ -31,6 +32,59 @@ def add_source_options(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="METRIC=KEY",
         help="what a key of the log means, as in --map reward/mean=my_reward (also [map] in vario.toml)",
+    )
+
+
+def add_sample_options(parser: argparse.ArgumentParser) -> None:
+    """Where completions lie, what their columns mean, and where they are counted."""
+    parser.add_argument(
+        "--samples",
+        action="append",
+        default=[],
+        metavar="PLACE",
+        help="a file, folder or address of completions, where none is found beside the log (also [samples] in vario.toml)",
+    )
+    parser.add_argument(
+        "--samples-map",
+        action="append",
+        default=[],
+        metavar="COLUMN=KEY",
+        help=f"what a column of completions means: {', '.join(COLUMN_WORDS)} or reward.NAME",
+    )
+    parser.add_argument("--no-samples", dest="count", action="store_false", help="leave completions alone")
+    parser.add_argument(
+        "--all-text", action="store_true", help="measure every text, not a sample of 128 completions of each step"
+    )
+    parser.add_argument("--workers", type=int, metavar="N", help="count completions in N processes")
+    parser.add_argument(
+        "--ray", metavar="ADDRESS", help="count completions on a Ray cluster; auto: the one that Ray finds"
+    )
+
+
+def sample_options(options: argparse.Namespace, project: Project) -> SampleOptions:
+    """What the options and the project file wish of completions; the options win.
+
+    Raises:
+        ConfigError: a column that vario does not know.
+    """
+    mapping = dict(project.columns)
+    for item in getattr(options, "samples_map", []):
+        column, separator, key = item.partition("=")
+        if not separator or not key:
+            raise ConfigError(f"--samples-map {item}: expected COLUMN=KEY, as in --samples-map completion=text")
+        mapping[known_column(column, "--samples-map")] = key
+    workers = getattr(options, "workers", None)
+    if workers is not None and workers < 1:
+        raise ConfigError("--workers: at least 1")
+    return SampleOptions(
+        read=getattr(options, "count", True),
+        places=tuple(getattr(options, "samples", [])) or project.samples,
+        mapping=mapping,
+        all_text=getattr(options, "all_text", False),
+        workers=workers,
+        ray=getattr(options, "ray", None),
+        group_size=project.numbers.get("group-size"),
+        max_length=project.numbers.get("max-completion-length"),
     )
 
 
@@ -93,6 +147,16 @@ class Wishes:
         )
         return cls(project, mapping, choice)
 
+    def read(self, path: str | Path, options: argparse.Namespace) -> Run:
+        """The run at a path, as the project file and the options have it read."""
+        return read(
+            path,
+            config=getattr(options, "config", None),
+            run=getattr(options, "run", None),
+            mapping=self.mapping,
+            samples=sample_options(options, self.project),
+        )
+
     def apply(self, run: Run, options: argparse.Namespace) -> Run:
         """The run with what is declared of it."""
         baseline = getattr(options, "baseline", None) or self.project.of_file("baseline")
@@ -118,13 +182,13 @@ def runs_at(options: argparse.Namespace, path: str) -> Iterator[tuple[Run, Choic
     try:
         wishes = Wishes.of(options, path)
         if getattr(options, "all", False) and options.run is None:
-            for _, found in read_all(path, config=options.config, mapping=wishes.mapping):
+            samples = sample_options(options, wishes.project)
+            for _, found in read_all(path, config=options.config, mapping=wishes.mapping, samples=samples):
                 if isinstance(found, Run):
                     yield wishes.apply(found, options), wishes.choice
                 else:
                     yield found
         else:
-            run = read(path, config=options.config, run=options.run, mapping=wishes.mapping)
-            yield wishes.apply(run, options), wishes.choice
+            yield wishes.apply(wishes.read(path, options), options), wishes.choice
     except (SourceError, ConfigError) as error:
         yield error

@@ -1,0 +1,58 @@
+"""Words: how many of a group's word sequences are the only ones of their kind."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from vario.sources.rollouts.bytes import Floats, Ints
+
+WINDOW = 256
+"""Words at the start of each completion that are compared: a share of distinct sequences falls with length otherwise."""
+ORDER = 4
+"""Words in a sequence."""
+WORD = r"[0-9A-Za-z_]+|[^\s0-9A-Za-z_]"
+"""A run of ASCII letters, digits and underscores, or one other character that is no blank (so that Chinese has words)."""
+
+
+def distinct_share(texts: pl.Series, group: Ints, groups: int) -> Floats:
+    """Distinct word 4-grams over all 4-grams of a group, its completions' first 256 words each; shape (groups,).
+
+    NaN for a group whose completions are all shorter than four words.
+
+    Args:
+        texts: n completions.
+        group: number of each completion's group, shape (n,), below `groups`.
+        groups: how many there are.
+    """
+    words = (
+        pl.DataFrame({"text": texts, "row": np.arange(len(texts))})
+        .lazy()
+        .select("row", word=pl.col("text").str.extract_all(WORD).list.head(WINDOW))
+        .explode("word", empty_as_null=False, keep_nulls=False)
+        .select("row", word=pl.col("word").hash())
+        .collect()
+    )
+    made = np.full(groups, np.nan)
+    count = words.height - ORDER + 1
+    if count < 1:
+        return made
+    word, row = words["word"].to_numpy(), words["row"].to_numpy()
+    grams = np.zeros(count, dtype=np.uint64)
+    for offset in range(ORDER):
+        grams = _mixed(grams + word[offset : count + offset])
+    whole = row[:count] == row[ORDER - 1 :]
+    found = (
+        pl.DataFrame({"group": group[row[:count][whole]], "gram": grams[whole]})
+        .group_by("group")
+        .agg(share=pl.col("gram").n_unique() / pl.len())
+    )
+    made[found["group"].to_numpy()] = found["share"].to_numpy()
+    return made
+
+
+def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Spread the bits, so that the order of the words counts and sums do not collide."""
+    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    return np.asarray(values ^ (values >> np.uint64(27)))

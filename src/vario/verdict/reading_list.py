@@ -1,0 +1,151 @@
+"""Which completions a person should read to see what a finding speaks of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from vario.run import Floats
+from vario.samples import Samples
+
+HOW_MANY = 8
+A_GROUP = 2
+"""At most so many answers to one prompt: eight copies of one answer teach as little as one."""
+LATE = 0.5
+"""Of the stretch in which a pattern holds, the part that is read: there it shows best."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadingList:
+    """Completions by step and number in the step, and what they are."""
+
+    what: str
+    samples: tuple[tuple[int, int], ...]
+
+
+Score = Callable[[Samples], Floats]
+
+
+def _measure(name: str, sign: float = 1.0, tie: str = "reward") -> Score:
+    """By one measure; ties by the reward, highest first."""
+
+    def score(samples: Samples) -> Floats:
+        first, second = samples.measures[name], samples.measures[tie]
+        spread = float(np.nanmax(np.abs(second), initial=0.0)) or 1.0
+        return np.asarray(sign * first + 1e-9 * np.nan_to_num(second) / spread)
+
+    return score
+
+
+def _size(sign: float) -> Score:
+    def score(samples: Samples) -> Floats:
+        length = samples.measures["length"]
+        return np.asarray(sign * np.where(np.isfinite(length), length, samples.measures["size"]))
+
+    return score
+
+
+def _pull(samples: Samples) -> Floats:
+    advantage = np.abs(samples.measures["advantage"])
+    return np.where(np.isfinite(advantage), advantage, samples.measures["reward"])
+
+
+def _some(samples: Samples) -> Floats:
+    # evenly over the stretch, the same ones at every look
+    return np.asarray(-(np.arange(len(samples)) % max(1, len(samples) // HOW_MANY)), dtype=np.float64)
+
+
+HIGHEST = ("with the highest reward", _measure("reward"))
+LOWEST = ("with the lowest reward", _measure("reward", -1.0, "size"))
+LONGEST = ("that are longest", _size(1.0))
+SHORTEST = ("that are shortest", _size(-1.0))
+LOOPED = ("that loop most", _measure("looped"))
+GARBLED = ("that are garbled", _measure("garbled"))
+COPIED = ("that copy another", _measure("copied"))
+CUT = ("that were cut", _measure("truncated"))
+PULLING = ("with the largest advantages", _pull)
+ANY = ("drawn evenly", _some)
+TIED = ("of groups without a difference", _measure("copied"))
+
+BY_FAMILY = {"RW": HIGHEST, "SG": TIED, "KL": HIGHEST, "EN": ANY, "LN": LONGEST, "TX": LOOPED, "RU": HIGHEST, "GR": PULLING, "CL": PULLING}  # fmt: skip
+"""What shows a pattern of a family; families that are not here have nothing that a completion could show."""
+BY_NAME = {
+    "reward-collapsed": LOWEST,
+    "reward-never-rises": HIGHEST,
+    "reward-missing": LOWEST,
+    "reward-function-broke": LOWEST,
+    "reward-peaked-then-declined": LOWEST,
+    "task-too-hard": HIGHEST,
+    "policy-collapse": ANY,
+    "mode-collapse": COPIED,
+    "data-shift": ANY,
+    "kl-spike": PULLING,
+    "length-shrinking": SHORTEST,
+    "length-hacking": LONGEST,
+    "truncation-high": CUT,
+    "truncation-never-ends": CUT,
+    "truncation-biases-reward": CUT,
+    "outputs-garbled": GARBLED,
+    "outputs-duplicated": COPIED,
+    "outputs-lose-diversity": COPIED,
+    "length-diversity-collapsing": COPIED,
+    "signal-from-shaping-only": HIGHEST,
+    "tiny-spread-amplified": PULLING,
+}
+NOTHING_TO_READ = frozenset(
+    {"non-finite", "learning-rate-zero", "run-has-converged", "reward-saturated", "resume-discontinuity",
+     "policy-does-not-move", "train-eval-overfit", "capability-lost", "metric-over-budget", "component-saturated"}
+)  # fmt: skip
+"""Patterns of those families that no completion shows."""
+
+
+def reading_list(code: str, name: str, since: int | None, until: int | None, samples: Samples) -> ReadingList | None:
+    """The eight completions to read for a finding; None where reading would show nothing, or nothing was sampled.
+
+    Args:
+        code, name: the rule's.
+        since, until: the stretch in which it holds; None for a side that is open.
+        samples: of the run.
+    """
+    if name in NOTHING_TO_READ or not len(samples):
+        return None
+    order = BY_NAME.get(name, BY_FAMILY.get(code[:2]))
+    if order is None:
+        return None
+    what, score = order
+    first, last = _stretch(samples, since, until, at_once=name.endswith("-spike"))
+    rows = np.flatnonzero((samples.steps >= first) & (samples.steps <= last))
+    values = score(samples)[rows]
+    rows, values = rows[np.isfinite(values)], values[np.isfinite(values)]
+    chosen: list[int] = []
+    taken: dict[int, int] = {}
+    for row in rows[np.argsort(-values, kind="stable")].tolist():
+        group = int(samples.groups[row])
+        if taken.get(group, 0) < A_GROUP:
+            taken[group] = taken.get(group, 0) + 1
+            chosen.append(row)
+        if len(chosen) == HOW_MANY:
+            break
+    if not chosen:
+        return None
+    where = f"of step {first}" if first == last else f"of steps {first} to {last}"
+    return ReadingList(
+        f"{len(chosen)} completions {where} {what}",
+        tuple((int(samples.steps[r]), int(samples.numbers[r])) for r in chosen),
+    )
+
+
+def _stretch(samples: Samples, since: int | None, until: int | None, *, at_once: bool) -> tuple[int, int]:
+    """First and last sampled step to read from."""
+    steps = np.unique(samples.steps)
+    if at_once and since is not None:
+        nearest = int(steps[np.argmin(np.abs(steps - since))])
+        return nearest, nearest
+    first = int(steps[0]) if since is None else since
+    held = steps[(steps >= first) & (steps <= (until if until is not None else int(steps[-1])))]
+    if not held.size:  # it began after the last sampled step
+        return int(steps[-1]), int(steps[-1])
+    late = held[int(held.size * LATE) :]
+    return int(late[0]), int(late[-1])
