@@ -184,7 +184,7 @@ class _Flight:
         elif isinstance(error, errors.ObjectLostError):
             self._died(job, "its result was lost with the machine that held it")
         else:
-            self._died(job, in_words(getattr(error, "cause", None) or error).partition("\n")[0])
+            self._died(job, _short(getattr(error, "cause", None) or error))
 
     def _died(self, job: _Job, how: str) -> None:
         job.deaths += 1
@@ -208,7 +208,13 @@ class _Flight:
 
 
 def _broken(error: Exception) -> VarioError:
-    return VarioError(f"the connection to the Ray cluster broke: {in_words(error)}")
+    return VarioError(f"the connection to the Ray cluster broke: {_short(error)}")
+
+
+def _short(error: BaseException) -> str:
+    """What an error says, without the traceback from the other side that Ray puts into its middle."""
+    lines = [line.strip() for line in in_words(error).splitlines() if line.strip()]
+    return lines[0] if len(lines) == 1 else f"{lines[0]} {lines[-1]}"
 
 
 def _what_its_machine_does() -> Callable[[str, list[str], bytes, bytes], bytes | str]:
@@ -268,7 +274,7 @@ def _connected(address: str, workers: int | None) -> Iterator[Any]:
             )
         else:
             advice = HOW_TO_NAME_IT
-        raise ConfigError(f"no connection to a Ray cluster at {address} ({in_words(error)}): {advice}") from error
+        raise ConfigError(f"no connection to a Ray cluster at {address} ({_short(error)}): {advice}") from error
     try:
         yield ray
     finally:

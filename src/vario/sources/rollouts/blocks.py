@@ -25,6 +25,8 @@ MAX_LINE = 256 << 20
 MAX_TROUBLES = 20
 TABLE_ROWS = 1_024
 """Rows of a table at a time, where each has to be taken apart."""
+_PLAIN = frozenset({str, int, float, type(None)})
+"""Types that a whole column of them becomes a column at once."""
 _ODD = (TypeError, ValueError, KeyError, AttributeError, IndexError, OverflowError, RecursionError)
 """What a row that is not as its framework writes it makes of the code that takes it apart."""
 
@@ -133,7 +135,8 @@ def _lines(stream: IO[bytes], one: DumpFile, piece: Piece, troubles: Troubles) -
             (row, 64) for row in (document if isinstance(document, list) else [document]) if isinstance(row, dict)
         )
         return
-    ours: object = None
+    last: Row | None = None
+    layout, whole = one.layout, not piece.start and piece.end is None
     while line := _next_line(stream, one, troubles):
         here, at = at, at + len(line)
         if len(line) == MAX_LINE and not line.endswith(b"\n"):
@@ -149,14 +152,17 @@ def _lines(stream: IO[bytes], one: DumpFile, piece: Piece, troubles: Troubles) -
         if not isinstance(found, dict):
             troubles.lines += begun  # before, the piece that it stands behind counts it
             continue
-        if piece.start or piece.end is not None:
-            step = _step(found, one.layout)
-            if not begun and step == previous:
+        if not whole:
+            # beyond its edges alone: which step a line is of costs as much as reading it
+            if not begun and _step(found, layout) == previous:
                 continue
-            begun = True
-            if piece.end is not None and here >= piece.end and step != ours:
+            if (
+                piece.end is not None
+                and here >= piece.end
+                and _step(found, layout) != (previous if last is None else _step(last, layout))
+            ):
                 return
-            ours = step
+            begun, last = True, found
         yield found, len(line)
 
 
@@ -206,8 +212,8 @@ class _Columns:
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
         self.clear()
-        self._seen: dict[tuple[str, ...], list[str]] = {}
-        self._fields = [(name, keys, CONVERT[name]) for name, keys in layout.fields.items()]
+        self._plans: dict[tuple[str, ...], tuple[list[str | None], list[str]]] = {}
+        self._converters = [CONVERT[name] for name in layout.fields]
 
     def clear(self) -> None:
         """Begin a new table."""
@@ -218,28 +224,28 @@ class _Columns:
 
     def add(self, row: Row) -> None:
         """Take what the layout names of a row; a component is a number, and never a text that looks like one."""
-        values = []
-        for _, keys, convert in self._fields:
-            value: object = None
-            for key in keys:
-                if key in row:
-                    value = convert(row[key])
-                    break
-            values.append(value)
         signature = tuple(row)
-        if signature not in self._seen:
-            self._seen[signature] = [n for n in self.layout.components(signature) if n in row]
-        parts = {
-            name: float(value)
-            for name in self._seen[signature]
-            if isinstance(value := row[name], int | float) and value == value
-        }
+        plan = self._plans.get(signature)
+        if plan is None:
+            plan = self._plans[signature] = self._planned(row)
+        keys, named = plan
+        # what is a text or a number already is converted with its whole column, in `frame`
+        values = [
+            None if key is None else value if type(value := row[key]) in _PLAIN else convert(value)
+            for key, convert in zip(keys, self._converters, strict=True)
+        ]
+        parts = {name: float(value) for name in named if isinstance(value := row[name], int | float) and value == value}
         # only now: a row that cannot be converted leaves nothing behind
-        for (name, _, _), value in zip(self._fields, values, strict=True):
-            self.values[name].append(value)
+        for column, value in zip(self.values.values(), values, strict=True):
+            column.append(value)
         for name, number in parts.items():
             self.components.setdefault(name, {})[self.rows] = number
         self.rows += 1
+
+    def _planned(self, row: Row) -> tuple[list[str | None], list[str]]:
+        """Which key holds each column in rows with these keys, and which are reward functions."""
+        keys = [next((k for k in keys if k in row), None) for keys in self.layout.fields.values()]
+        return keys, [n for n in self.layout.components(tuple(row)) if n in row]
 
     def frame(self) -> pl.DataFrame:
         """The table of the rows so far."""
@@ -251,6 +257,13 @@ class _Columns:
 
 
 def _series(name: str, values: list[Any], kind: pl.DataType) -> pl.Series:
+    try:
+        column = pl.Series(name, values, dtype=kind)
+    except (TypeError, OverflowError, UnicodeEncodeError, pl.exceptions.PolarsError):
+        convert = CONVERT[name]
+        values = [convert(value) if type(value) in _PLAIN else value for value in values]
+    else:
+        return column.fill_nan(None) if kind.is_float() else column
     try:
         return pl.Series(name, values, dtype=kind, strict=False)
     except UnicodeEncodeError:

@@ -101,7 +101,9 @@ def name_of(value: object) -> str | None:
 
 
 def step_of(value: object) -> int | None:
-    """A step: a whole number, or a text that is one."""
+    """A step: a whole number, a text that is one, or a list of one."""
+    if isinstance(value, list | tuple):
+        return step_of(value[0]) if len(value) == 1 else None
     number = number_of(value)
     return int(number) if number is not None and number == math.floor(number) and abs(number) < 2**53 else None
 

@@ -14,10 +14,7 @@ class Packer:
     """Sizes after compression. One compressor is kept; its frame's own bytes are taken off."""
 
     def __init__(self) -> None:
-        settings = zstandard.ZstdCompressionParameters.from_level(
-            LEVEL, format=zstandard.FORMAT_ZSTD1_MAGICLESS, write_content_size=False
-        )
-        self._compressor = zstandard.ZstdCompressor(compression_params=settings)
+        self._compressor = zstandard.ZstdCompressor(level=LEVEL, write_content_size=False)
         self._frame = len(self._compressor.compress(b""))
 
     def size(self, text: bytes) -> int:

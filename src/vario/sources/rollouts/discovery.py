@@ -57,6 +57,11 @@ def discover(places: Iterable[Path | str], base: Path | str, mapping: Mapping[st
                     tuple(mapping.items()) if mapping else (),
                 )
             )
+    if listed and not files and not warnings:
+        warnings.append(
+            f"{len(listed)} files lie where completions would, and vario knows none of them: they are empty, or name "
+            "their columns otherwise"
+        )
     if len(files) > MAX_FILES:
         warnings.append(f"{len(files)} files with completions: the first {MAX_FILES} were read")
     return Dump(in_order(files[:MAX_FILES]), tuple(dict.fromkeys(warnings)))

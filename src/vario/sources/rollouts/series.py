@@ -15,7 +15,7 @@ from vario.run import Floats, Run, Series
 from vario.samples import Samples
 from vario.sources.rollouts.blocks import Troubles, blocks
 from vario.sources.rollouts.counting import STEP, Wishes, count
-from vario.sources.rollouts.discovery import first_keys
+from vario.sources.rollouts.discovery import LOOKED_INTO, first_keys
 from vario.sources.rollouts.dumps import Dump, Piece
 from vario.sources.rollouts.reduction import GROUP_SPREADS, ROUNDING, TIED_FAILED, TIED_VALUES, reduce
 from vario.sources.sampled import SampleOptions
@@ -27,6 +27,8 @@ TINY = 0.05
 """Of the first step's spread: groups that differ by less, and not by rounding, differ in crumbs."""
 MOST_KEPT = 200_000
 """Samples whose numbers stay with the run; beyond it whole steps are left out, evenly."""
+LEAST_KEPT = 4_096
+"""The same for one piece of many."""
 AGAIN = 0.5
 """Of the most rows that a step had: so many, later in the dump, are the step sampled again."""
 LOGGED_AS = MappingProxyType(
@@ -44,6 +46,7 @@ MEASURES = ("reward", "advantage", "length", "size", "truncated", "looped", "gar
 class _Task:
     piece: Piece
     wishes: Wishes
+    kept: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +74,11 @@ def count_piece(task: _Task) -> PieceCounts | None:
         steps.append(_of_kept_groups(reduced) if task.piece.files[0].filtered else reduced)
         held = counted.rows
         copied = (pl.len().over(*STEP, "group", "text") > 1).alias("copied")
-        drawn.append(held.with_columns(copied).filter("drawn").select(*STEP, "place_in_step", "group", *MEASURES))
+        drawn.append(
+            _thinned(
+                held.with_columns(copied).filter("drawn").select(*STEP, "place_in_step", "group", *MEASURES), task.kept
+            )
+        )
         names = tuple(dict.fromkeys([*names, *counted.names]))
         rows += held.height
         repeated += counted.repeated
@@ -83,7 +90,13 @@ def count_piece(task: _Task) -> PieceCounts | None:
             else None
         )
     return PieceCounts(
-        pl.concat(steps, how="diagonal"), pl.concat(drawn, how="diagonal"), names, rows, troubles, repeated, regrouped
+        pl.concat(steps, how="diagonal"),
+        _thinned(pl.concat(drawn, how="diagonal"), task.kept),
+        names,
+        rows,
+        troubles,
+        repeated,
+        regrouped,
     )
 
 
@@ -96,7 +109,8 @@ def with_samples(run: Run, dump: Dump, options: SampleOptions) -> Run:
     run, unsettled = settled(run, dump)
     wishes = wishes_of(run, options)
     pieces = dump.pieces()
-    tasks = [_Task(p, wishes) for p in pieces]
+    kept = max(MOST_KEPT // max(len(pieces), 1), LEAST_KEPT)
+    tasks = [_Task(p, wishes, kept) for p in pieces]
     found: dict[int, PieceCounts] = {}
     warnings = [*dump.warnings, *unsettled]
     work = pool(options.workers, options.ray)
@@ -117,6 +131,7 @@ def with_samples(run: Run, dump: Dump, options: SampleOptions) -> Run:
     if scattered:
         warnings.append(f"{scattered} steps lie in several parts of the dump; the last that is as large counts")
     train = steps.filter(~pl.col("evaluation"))
+    warnings += _elsewhere(run, train)
     series = _joined(run, _finished(train), _label(dump))
     series |= _evaluations(run, steps.filter("evaluation"), _label(dump))
     return replace(
@@ -135,15 +150,26 @@ def _of_kept_groups(steps: pl.DataFrame) -> pl.DataFrame:
     return steps.drop(lost).rename({"samples/reward/mean": "reward/kept/mean"}).drop("samples/reward/se")
 
 
+def _first_names(dump: Dump) -> list[str]:
+    """The reward functions of the first file that tells any, in its order."""
+    for one in dump.files[:LOOKED_INTO]:
+        try:
+            if names := list(one.layout.components(first_keys(one.place))):
+                return names
+        except Exception:
+            continue
+        except BaseException as error:
+            if type(error).__name__ != "PanicException":  # polars, on what is broken deep down
+                raise
+    return []
+
+
 def settled(run: Run, dump: Dump) -> tuple[Run, list[str]]:
     """Settle the weights of the reward functions by their order in the dump, where the log alone could not."""
     layout = dump.files[0].layout
     if not layout.weighted:
         return run, []
-    try:
-        names = list(layout.components(first_keys(dump.files[0].place)))
-    except Exception:
-        return run, []
+    names = _first_names(dump)
     names = [n for n in names if n in run.components()] or names
     known = run.declared.component_weights
     if set(names) <= set(known):
@@ -213,6 +239,19 @@ def _remarks(parts: list[PieceCounts]) -> list[str]:
     if regrouped:
         made.append(f"{regrouped} steps do not hold groups as configured; equal prompts were taken as groups")
     return made
+
+
+def _elsewhere(run: Run, train: pl.DataFrame) -> list[str]:
+    """Said where no completion is of a step that the log tells of: one of the two counts otherwise, or is another's."""
+    steps: list[int] = train["step"].to_list()
+    if run.first_step is None or run.last_step is None or not steps:
+        return []
+    if any(run.first_step <= step <= run.last_step for step in steps):
+        return []
+    return [
+        f"the completions are of steps {min(steps)} to {max(steps)}, the log tells of steps {run.first_step} to "
+        f"{run.last_step}: are they of one run?"
+    ]
 
 
 def _label(dump: Dump) -> str:
@@ -320,13 +359,17 @@ def _evaluations(run: Run, steps: pl.DataFrame, label: str) -> dict[str, Series]
     return {"eval/score/mean": Series(label, known["step"].to_numpy().astype(np.int64), values, counted=True)}
 
 
+def _thinned(drawn: pl.DataFrame, most: int) -> pl.DataFrame:
+    """At most so many samples, or those of one step: every second step is left out, or more of them."""
+    if drawn.height <= most:
+        return drawn
+    steps = drawn["step"].unique().sort()
+    return drawn.filter(pl.col("step").is_in(steps.gather_every(-(-drawn.height // most)).implode()))
+
+
 def _kept(parts: list[PieceCounts], dump: Dump) -> Samples:
     drawn = pl.concat([p.drawn for p in parts if p.drawn.height], how="diagonal").filter(~pl.col("evaluation"))
-    if drawn.height > MOST_KEPT:
-        steps = drawn["step"].unique().sort()
-        each = -(-drawn.height // MOST_KEPT)
-        drawn = drawn.filter(pl.col("step").is_in(steps.gather_every(each).implode()))
-    drawn = drawn.sort("step", "place_in_step", maintain_order=True)
+    drawn = _thinned(drawn, MOST_KEPT).sort("step", "place_in_step", maintain_order=True)
     return Samples(
         tuple(dict.fromkeys(f.place for f in dump.files))[:1],
         drawn["step"].to_numpy().astype(np.int64),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
@@ -12,6 +14,8 @@ WINDOW = 256
 """Words at the start of each completion that are compared: a share of distinct sequences falls with length otherwise."""
 ORDER = 4
 """Words in a sequence."""
+CHUNK = 2 << 20
+"""Bytes of text that are taken apart at a time: each word costs some forty bytes on the way."""
 WORD = r"[0-9A-Za-z_]+|[^\s0-9A-Za-z_]"
 """A run of ASCII letters, digits and underscores, or one other character that is no blank (so that Chinese has words)."""
 
@@ -26,6 +30,20 @@ def distinct_share(texts: pl.Series, group: Ints, groups: int) -> Floats:
         group: number of each completion's group, shape (n,), below `groups`.
         groups: how many there are.
     """
+    made = np.full(groups, np.nan)
+    order = np.argsort(group, kind="stable")
+    size = np.cumsum(texts.str.len_bytes().fill_null(0).to_numpy()[order])
+    # a chunk holds whole groups
+    chunk = (size // CHUNK)[np.searchsorted(group[order], group[order])]
+    edges = np.flatnonzero(np.diff(chunk, prepend=-1, append=-1))
+    for first, last in pairwise(edges.tolist()):
+        rows = order[first:last]
+        _count(texts[rows], group[rows], made)
+    return made
+
+
+def _count(texts: pl.Series, group: Ints, made: Floats) -> None:
+    """Put the share of each group of these texts in its place."""
     words = (
         pl.DataFrame({"text": texts, "row": np.arange(len(texts))})
         .lazy()
@@ -34,10 +52,9 @@ def distinct_share(texts: pl.Series, group: Ints, groups: int) -> Floats:
         .select("row", word=pl.col("word").hash())
         .collect()
     )
-    made = np.full(groups, np.nan)
     count = words.height - ORDER + 1
     if count < 1:
-        return made
+        return
     word, row = words["word"].to_numpy(), words["row"].to_numpy()
     grams = np.zeros(count, dtype=np.uint64)
     for offset in range(ORDER):
@@ -49,7 +66,6 @@ def distinct_share(texts: pl.Series, group: Ints, groups: int) -> Floats:
         .agg(share=pl.col("gram").n_unique() / pl.len())
     )
     made[found["group"].to_numpy()] = found["share"].to_numpy()
-    return made
 
 
 def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:

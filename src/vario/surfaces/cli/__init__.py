@@ -1,4 +1,4 @@
-"""The command line: `vario diagnose`, `compare`, `baseline`, `samples`, `metrics`, `rule`.
+"""The command line: `vario diagnose`, `compare`, `baseline`, `samples`, `fleet`, `metrics`, `rule`.
 
 Exit codes: 0 nothing at or above `--fail-on`, 1 findings, 2 wrong use (several runs and none
 chosen among it) or our own failure, 3 nothing readable was found. Several paths: the worst of 2, 3, 1, 0 in that order.
@@ -100,6 +100,10 @@ def _parser() -> argparse.ArgumentParser:
     add_sample_options(metrics)
     metrics.add_argument("--json", action="store_true")
     add_samples(commands)
+    # here and not above: a process of a fleet comes in from the other end, and imports this package for its wishes
+    from vario.surfaces.cli.fleet_command import add_fleet
+
+    add_fleet(commands)
     rule = commands.add_parser("rule", help="print a rule's page, or list all rules")
     rule.add_argument("name", nargs="?", metavar="NAME|CODE")
     rule.add_argument("--rules", action="append", default=[], metavar="FILE", help="a Python file with rules of yours")
@@ -192,6 +196,10 @@ def _run(options: argparse.Namespace) -> int:
         return _baseline(options)
     if options.command == "samples":
         return run_samples(options)
+    if options.command == "fleet":
+        from vario.surfaces.cli.fleet_command import run_fleet
+
+        return run_fleet(options)
     if options.command == "metrics":
         if options.known:
             print(known_metrics())

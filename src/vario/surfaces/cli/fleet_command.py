@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vario.errors import ConfigError, SourceError
+from vario.errors import ConfigError, NothingReadable, SourceError
 from vario.surfaces.cli.wishes import Wishes, add_judgement_options
 from vario.surfaces.fleet.jobs import Job, jobs_below
 from vario.surfaces.fleet.judging import FAILED as LOST
@@ -151,7 +151,10 @@ def _jobs(options: argparse.Namespace, wishes: argparse.Namespace) -> tuple[list
     lost = []
     for root in options.roots:
         try:
-            for job in jobs_below(root, wishes, own):
+            below = jobs_below(root, wishes, own)
+            if not below:
+                raise NothingReadable(f"{root}: no run here or below")
+            for job in below:
                 place = job.path if "://" in job.path else str(Path(job.path).resolve())
                 jobs.setdefault((place, job.run), job)
         except (SourceError, OSError) as error:
