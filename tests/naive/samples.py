@@ -506,19 +506,19 @@ BLOCKS: Mapping[str, Sequence[tuple[int, int]]] = {
     "Cyrillic": [(0x0400, 0x04FF), (0x0500, 0x052F)],
     "Armenian": [(0x0530, 0x058F)],
     "Hebrew": [(0x0590, 0x05FF)],
-    # Arabic, Syriac, Arabic Supplement
-    "Arabic": [(0x0600, 0x06FF), (0x0700, 0x074F), (0x0750, 0x077F)],
+    # Arabic, Syriac, Arabic Supplement, Presentation Forms A and B
+    "Arabic": [(0x0600, 0x06FF), (0x0700, 0x074F), (0x0750, 0x077F), (0xFB50, 0xFDFF), (0xFE70, 0xFEFF)],
     # Devanagari, Bengali, Gurmukhi, Gujarati, Oriya, Tamil, Telugu, Kannada, Malayalam, Sinhala
     "India": [(first, first + 0x7F) for first in range(0x0900, 0x0E00, 0x80)],
     "Thai and Lao": [(0x0E00, 0x0E7F), (0x0E80, 0x0EFF)],
     "Myanmar": [(0x1000, 0x109F)],
     "Georgian": [(0x10A0, 0x10FF)],
-    # Jamo, Syllables
-    "Hangul": [(0x1100, 0x11FF), (0xAC00, 0xD7AF)],
+    # Jamo, Syllables, Compatibility Jamo
+    "Hangul": [(0x1100, 0x11FF), (0xAC00, 0xD7AF), (0x3130, 0x318F)],
     "Ethiopic": [(0x1200, 0x137F)],
     "Khmer": [(0x1780, 0x17FF)],
-    # Hiragana, Katakana
-    "Kana": [(0x3040, 0x309F), (0x30A0, 0x30FF)],
+    # Hiragana, Katakana, half-width Katakana
+    "Kana": [(0x3040, 0x309F), (0x30A0, 0x30FF), (0xFF60, 0xFF9F)],
     # Unified Ideographs, their extension A, Compatibility Ideographs, planes 2
     "Han": [(0x4E00, 0x9FFF), (0x3400, 0x4DBF), (0xF900, 0xFAFF), (0x20000, 0x2FFFF)],
 }
@@ -553,8 +553,7 @@ def packed(text: bytes) -> int:
     """Bytes of the text after zstd, without what every frame has."""
 
     def size(data: bytes) -> int:
-        settings = zstandard.ZstdCompressionParameters.from_level(3, write_content_size=False)
-        return len(zstandard.ZstdCompressor(compression_params=settings).compress(data))
+        return len(zstandard.ZstdCompressor(level=3, write_content_size=False).compress(data))
 
     return size(text) - size(b"") if text else 0
 

@@ -65,7 +65,9 @@ def text(rng: random.Random) -> str | None:
     return " ".join(rng.choice(WORDS) for _ in range(rng.randrange(1, 120)))
 
 
-def table(rng: random.Random, *, steps: int | None = None, most_rows: int = 40) -> tuple[list[Row], Wishes]:
+def table(
+    rng: random.Random, *, steps: int | None = None, most_rows: int = 40, resumed: bool = True
+) -> tuple[list[Row], Wishes]:
     """Rows as they stand in the file, and what the run tells of them."""
     maybe = rng.random
     size = rng.choice([1, 2, 2, 4, 8, rng.randrange(1, 12)])
@@ -120,9 +122,9 @@ def table(rng: random.Random, *, steps: int | None = None, most_rows: int = 40) 
         if mixed:
             rng.shuffle(held)
         rows += held
-    if maybe() < 0.2 and rows:  # sampled again after a resume
-        last = rows[-1]["step"]
-        rows += [{**row, "completion": text(rng)} for row in rows if row["step"] == last and len(rows) > 1][: len(rows)]
+    if resumed and maybe() < 0.4:  # some of the last steps again, perhaps fewer rows of them than before
+        again = [{**row, "completion": text(rng)} for row in rows if row["step"] >= first + count - rng.choice([2, 3])]
+        rows += again[: rng.choice([len(again), len(again) // 2])]
     settled = {name: rng.choice([0.0, 1.0, 0.5, -1.0, 2.0]) for name in names if maybe() < 0.9}
     numbers = sorted({row["step"] for row in rows})
     wishes = Wishes(

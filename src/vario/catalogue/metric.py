@@ -81,11 +81,11 @@ _ALL = (
     _share("signal/zero-variance-share", "Share of groups whose rewards are all equal: no advantage there."),
     _share(
         "signal/solved-share",
-        "Share of groups in which every completion has the full reward; counted: the highest so far.",
+        "Share of groups in which every completion has the full reward; counted: the same one, the highest so far.",
     ),
     _share(
         "signal/unsolved-share",
-        "Share of groups in which no completion has any reward; counted: none of the task's, where its function is known.",
+        "Share of groups in which no completion has any reward; counted: without spread, and nothing of the task's rewards.",
     ),
     _share(
         "signal/tiny-spread-share",

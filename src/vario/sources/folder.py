@@ -115,7 +115,7 @@ def look(folder: Path) -> Found:
             folders[:] = []
             continue
         if here.name in ROLLOUT_FOLDERS and depth:
-            if any(n.endswith((".parquet", ".jsonl", ".json", ".pt")) for n in files) or folders:
+            if files or folders:
                 found.dumps.append(here)
             if here.name == "completions" and any(n.endswith(".parquet") for n in files):
                 found.files.add("completions.parquet")

@@ -63,7 +63,7 @@ def blocks(piece: Piece, troubles: Troubles) -> Iterator[pl.DataFrame]:
                 size += int(frame.estimated_size())
                 last = frame["step"][-1] if frame.height else last
         except (SourceError, OSError, ValueError, RecursionError, pl.exceptions.PolarsError) as error:
-            troubles.say(f"{one.name}: cannot be read ({str(error)[:160]}); the other files were used")
+            troubles.say(f"{one.name}: cannot be read ({_why(error)}); the other files were used")
         except BaseException as error:
             if type(error).__name__ != "PanicException":  # what is broken deeper down, polars gives up on
                 raise
@@ -206,6 +206,12 @@ def _step_before(stream: IO[bytes], start: int, layout: Layout) -> object:
         back *= 8
 
 
+def _why(error: Exception) -> str:
+    """What went wrong, without what was read: an error of a table of texts quotes them."""
+    quoting = isinstance(error, pl.exceptions.ComputeError) and "parquet" not in str(error).lower()
+    return type(error).__name__ if quoting else str(error)[:160]
+
+
 class _Columns:
     """Rows on their way to a table."""
 
@@ -295,7 +301,7 @@ def _of_rows(one: DumpFile, lines: Iterable[tuple[Row, int]], troubles: Troubles
                 columns.add(row)
         except _ODD as error:
             troubles.lines += 1
-            troubles.say(f"{one.name}: a line that is not as {layout.name} writes it ({type(error).__name__}: {error})")
+            troubles.say(f"{one.name}: a line that is not as {layout.name} writes it ({type(error).__name__})")
         columns.bytes += size
     if columns.rows:
         yield _placed(columns.frame(), one)

@@ -48,7 +48,8 @@ def _count(texts: pl.Series, group: Ints, made: Floats) -> None:
         pl.DataFrame({"text": texts, "row": np.arange(len(texts))})
         .lazy()
         .select("row", word=pl.col("text").str.extract_all(WORD).list.head(WINDOW))
-        .explode("word", empty_as_null=False, keep_nulls=False)
+        .explode("word")
+        .drop_nulls("word")  # of texts without a word
         .select("row", word=pl.col("word").hash())
         .collect()
     )

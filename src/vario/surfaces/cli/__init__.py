@@ -21,7 +21,15 @@ from vario.surfaces.cli.metrics_page import known_metrics, metrics_page
 from vario.surfaces.cli.rule_page import rule_list, rule_page
 from vario.surfaces.cli.samples_command import add_samples, run_samples
 from vario.surfaces.cli.text import diagnosis_text
-from vario.surfaces.cli.wishes import Wishes, add_judgement_options, add_sample_options, add_source_options, runs_at
+from vario.surfaces.cli.wishes import (
+    Wishes,
+    add_judgement_options,
+    add_sample_options,
+    add_source_options,
+    runs_at,
+    sample_options,
+)
+from vario.surfaces.excerpts import excerpts, with_excerpts
 from vario.verdict import Diagnosis, diagnose, to_json
 from vario.verdict.compare import compare
 from vario.verdict.profile import FIRST, baseline_document, baseline_of
@@ -62,6 +70,7 @@ def _parser() -> argparse.ArgumentParser:
         help="exit 1 from this severity on (default: warning)",
     )
     one.add_argument("--exit-zero", action="store_true", help="exit 0 whatever was found")
+    one.add_argument("--no-text", dest="text", action="store_false", help="no excerpts of completions")
     one.add_argument("--all", action="store_true", help="every run below PATH, one after the other")
     add_source_options(one)
     add_sample_options(one)
@@ -136,12 +145,13 @@ def _diagnose(options: argparse.Namespace) -> int:
                     codes.append(NOTHING)
                     continue
             diagnosis = diagnose(run, replay=options.replay, choice=choice)
+            words = excerpts(run, diagnosis, sample_options(options, find_project(path))) if options.text else {}
             if options.format == "json":
-                print(json.dumps(to_json(diagnosis), ensure_ascii=False, allow_nan=False))
+                print(json.dumps(with_excerpts(to_json(diagnosis), words), ensure_ascii=False, allow_nan=False))
             else:
                 if shown:
                     print()
-                print(diagnosis_text(diagnosis, pedantic=options.pedantic))
+                print(diagnosis_text(diagnosis, pedantic=options.pedantic, words=words))
             shown += 1
             codes.append(FOUND if _said(diagnosis, options.fail_on, pedantic=options.pedantic) else OK)
     worst = next(c for c in WORST if c in codes)

@@ -6,6 +6,7 @@ import textwrap
 
 from vario.rules.base import number
 from vario.surfaces.cli.spark import safe, sparkline
+from vario.surfaces.excerpts import Excerpts
 from vario.verdict import Diagnosis, Finding
 from vario.verdict.upside import Upside
 
@@ -51,6 +52,7 @@ COUNTED_SHOWN = (
 )
 """Of what is counted from completions, the panels show what people know; `vario metrics` shows it all."""
 SHOWN_UNKNOWN = 6
+SHOWN_EXCERPTS = 2
 NO_WARNING = "No warning: of the checks that could run, none found a fault."
 NO_FINDING = "No finding at warning or above: the advice rests on the trajectory and the regime."
 
@@ -171,7 +173,7 @@ def _since(finding: Finding) -> str:
     return ", ".join(parts)
 
 
-def _finding(finding: Finding, framework: str) -> list[str]:
+def _finding(finding: Finding, framework: str, words: Excerpts) -> list[str]:
     title = f"{finding.severity}[{finding.code}] {finding.name}"
     tail = (
         f"{_since(finding)}; {finding.confidence} confidence" if _since(finding) else f"{finding.confidence} confidence"
@@ -197,6 +199,9 @@ def _finding(finding: Finding, framework: str) -> list[str]:
         lines.append(
             _wrap(f"read {finding.read.what} ({some}): vario samples RUN --finding {finding.name}", "    ", "  ")
         )
+        for step, number_ in finding.read.samples[:SHOWN_EXCERPTS]:
+            if (step, number_) in words:
+                lines.append(_wrap(f"{step}/{number_}: {words[step, number_]}", "        ", "    "))
     lines += [_wrap(f"often comes before {p.text}", "    ", "  ") for p in finding.precedes]
     if finding.symptoms:
         lines.append(_wrap(f"explains: {', '.join(s.name for s in finding.symptoms)}", "    ", "  "))
@@ -207,8 +212,8 @@ def _finding(finding: Finding, framework: str) -> list[str]:
     return lines
 
 
-def diagnosis_text(diagnosis: Diagnosis, *, pedantic: bool = False) -> str:
-    """The whole diagnosis for a terminal, a log file, or a mail."""
+def diagnosis_text(diagnosis: Diagnosis, *, pedantic: bool = False, words: Excerpts | None = None) -> str:
+    """The whole diagnosis for a terminal, a log file, or a mail; `words` are excerpts of completions."""
     run = diagnosis.run
     lines = _head(diagnosis) + _readings(diagnosis)
     shown = [f for f in diagnosis.findings if pedantic or f.audience == "default"]
@@ -218,7 +223,7 @@ def diagnosis_text(diagnosis: Diagnosis, *, pedantic: bool = False) -> str:
         said = diagnosis.verdict.action in ("stop", "intervene")
         lines += ["", *textwrap.wrap(NO_FINDING if said else NO_WARNING, WIDTH)]
     for finding in serious:
-        lines += _finding(finding, run.framework)
+        lines += _finding(finding, run.framework, words or {})
     if minor:
         lines += ["", "also seen"]
         lines += [
