@@ -35,7 +35,7 @@ class Samples:
         places: where the completions lie, for people.
         steps: the step of each.
         numbers: which completion of its step it is, counted from 0 in the order of the dump; with the step, its name.
-        groups: equal for answers to one prompt.
+        groups: equal for answers of one step to one prompt; the same number in two steps says nothing.
         measures: reward, advantage, length, size (bytes), looped, entropy, and truncated, garbled, copied (0 or 1);
             NaN where unknown.
         counted: completions that the series were counted from.
@@ -50,13 +50,19 @@ class Samples:
 
     def until(self, step: int) -> Samples:
         """Those up to and including a step, as views."""
-        end = int(np.searchsorted(self.steps, step, side="right"))
+        return self._part(slice(0, int(np.searchsorted(self.steps, step, side="right"))))
+
+    def between(self, first: int, last: int) -> Samples:
+        """Those of the steps from one to another, both included, as views."""
+        return self._part(slice(*(int(i) for i in np.searchsorted(self.steps, [first, last + 1]))))
+
+    def _part(self, part: slice) -> Samples:
         return Samples(
             self.places,
-            self.steps[:end],
-            self.numbers[:end],
-            self.groups[:end],
-            MappingProxyType({n: v[:end] for n, v in self.measures.items()}),
+            self.steps[part],
+            self.numbers[part],
+            self.groups[part],
+            MappingProxyType({n: v[part] for n, v in self.measures.items()}),
             self.counted,
         )
 

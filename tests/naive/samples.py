@@ -51,6 +51,7 @@ class Sample:
     length_known: bool
     cut: bool | None
     cut_known: bool = False
+    source: str | None = None
     drawn: bool = False
 
     @property
@@ -91,6 +92,9 @@ def reduced(rows: Sequence[Row], grouping: Grouping, wishes: Wishes, *, weighted
         draw(step, all_of_them=wishes.all_text)
         measure(step, names, wishes.weights)
         made[key] = step
+    every = {one.source for step in made.values() for one in step.samples if one.source is not None}
+    for step in made.values():
+        step.values |= sources(step, every)
     return made
 
 
@@ -138,7 +142,7 @@ def samples_of(
         made.append(
             Sample(
                 number, group, row.get("prompt"), asked, row.get("completion"), reward, finite(row.get("advantage")),
-                parts, length, length is not None, cut, cut is not None,
+                parts, length, length is not None, cut, cut is not None, row.get("source"),
             )
         )  # fmt: skip
     if not key[0]:
@@ -370,6 +374,16 @@ def logs(group: Iterable[Sample]) -> list[float]:
     return [math.log(max(one.extent, 1.0)) for one in group if one.extent is not None]
 
 
+def sources(step: Step, every: Iterable[str]) -> Values:
+    known = [one for one in step.samples if one.source is not None]
+    made: Values = {}
+    for name in every:
+        of = [one for one in known if one.source == name]
+        made[f"samples/source/{name}/share"] = len(of) / len(known) if known else None
+        made[f"samples/source/{name}/reward"] = mean(one.reward for one in of)
+    return made
+
+
 def lengths(step: Step) -> Values:
     known = [one for one in step.samples if one.length_known]
     paid = held(one.reward for one in step.samples)
@@ -382,6 +396,9 @@ def lengths(step: Step) -> Values:
         "length/terminated/mean": mean(one.length for one in known if one.cut_known and not one.cut),
         "samples/truncated-share": mean(float(bool(one.cut)) for one in step.samples if one.cut_known),
         "text/size/mean": mean(one.size for one in step.samples),
+        "text/prompt-size/mean": mean(
+            len(one.prompt.encode()) if one.prompt is not None else None for one in step.samples
+        ),
         "length/solved/mean": mean(one.length for one in known if one.reward == max(paid)) if apart else None,
         "length/unsolved/mean": (
             mean(one.length for one in known if one.reward is not None and one.reward <= 0.0) if apart else None

@@ -108,7 +108,7 @@ def table(
                     if maybe() < lengths_known
                     else None,
                     "truncated": (maybe() < 0.3) if maybe() < cuts_known else None,
-                    "source": None,
+                    "source": rng.choice([None, "maths", "code/unit tests"]),
                     "version": float(at),
                     "evaluation": evaluation,
                     "place": "a.jsonl",

@@ -23,7 +23,7 @@ from tests.naive.tables import LETTERS, frame, sample, table  # noqa: E402
 from vario.sources.rollouts import characters, words  # noqa: E402
 from vario.sources.rollouts.counting import Counted, Wishes, count  # noqa: E402
 from vario.sources.rollouts.layouts import Grouping, Layout, generic  # noqa: E402
-from vario.sources.rollouts.reduction import reduce  # noqa: E402
+from vario.sources.rollouts.reduction import VERSION, reduce  # noqa: E402
 from vario.sources.rollouts.series import _finished  # noqa: E402
 
 Rows = Sequence[Mapping[str, Any]]
@@ -73,7 +73,7 @@ def compare(rows: Rows, wishes: Wishes, grouping: Grouping, *, weighted: bool = 
         assert drawn_of(counted, key) == {one.number for one in step.samples if one.drawn}
         for name, value in step.values.items():
             same(name, row[name], value, scale, key)
-    series = _finished(made.filter(~pl.col("evaluation")))
+    series = _finished(made.filter(~pl.col("evaluation")).drop(VERSION))
     finished = slow.finished(wished)
     assert series.keys() == finished.keys()
     for name, one in series.items():
@@ -302,3 +302,10 @@ def test_nothing_looks_ahead() -> None:
             for name, one in cut.items():
                 assert one.steps.tolist() == seen[name].steps.tolist()
                 assert one.values.tolist() == seen[name].values.tolist(), name
+
+
+def test_staleness_is_the_step_minus_the_version_that_sampled() -> None:
+    rows = [{**sample(step, "p", "text", 1.0), "version": step - 2.0} for step in (5, 5, 6)]
+    made = reduce(count(frame(rows), layout(Grouping.PROMPT), Wishes()), {})
+    staleness = _finished(made)["staleness/mean"]
+    assert dict(zip(staleness.steps.tolist(), staleness.values.tolist(), strict=True)) == {5: 2.0, 6: 2.0}

@@ -227,6 +227,7 @@ _ALL = (
     _positive("text/character-entropy", "bits", "Entropy of the bytes in a completion's last 2,000."),
     _positive("text/tail-compression", "share", "Compressed size over size of a completion's last 2,000 bytes (zstd)."),
     _positive("text/size/mean", "bytes", "Mean size of a completion's text."),
+    _positive("text/prompt-size/mean", "bytes", "Mean size of a prompt's text."),
     _share("text/empty-share", "Share of completions without text."),
     Metric("samples/reward/mean", "reward", "Mean raw score, counted from the completions."),
     _positive(
@@ -234,6 +235,8 @@ _ALL = (
         "reward",
         "Standard error of that mean, taken over groups: rewards of one prompt are alike.",
     ),
+    _share("samples/source/*/share", "Share of completions whose prompt is of one data set."),
+    Metric("samples/source/*/reward", "reward", "Mean raw score of the completions whose prompt is of one data set."),
     _share("samples/zero-variance-share", "Share of groups without spread, counted from the completions."),
     _share("samples/truncated-share", "Share of completions cut at the length cap, counted from the completions."),
     _positive("systems/step-time", "s", "Wall time of a training step."),
@@ -264,7 +267,7 @@ METRICS: dict[str, Metric] = {metric.name: metric for metric in _ALL}
 
 _COUNTED = (
     "samples/", "length/log-std/", "reward/component-conflict", "reward/range/", "signal/effective-",
-    "signal/zero-variance-excess", "text/character-entropy", "text/distinct-ngram-share", "text/size/",
+    "signal/zero-variance-excess", "text/character-entropy", "text/distinct-ngram-share", "text/size/", "text/prompt-size/",
     "text/tail-compression", "length/bimodality/", "length/reward-correlation/", "length/std/within-group", "length/truncated-share",
     "reward/std/within-group", "reward/truncated-gap/", "signal/zero-variance-share", "signal/solved-share",
     "signal/unsolved-share", "signal/tiny-spread-share", "signal/shaping-only-share", "text/distinct-share",

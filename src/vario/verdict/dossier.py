@@ -70,7 +70,8 @@ def dossier(name: str, since: int | None, metrics: Iterable[str], run: Run) -> D
         )
     steps = np.unique(run.samples.steps)
     at = int(steps[np.argmin(np.abs(steps - since))]) if steps.size else since
-    near = int(np.median(np.diff(steps))) if steps.size > 1 else 1
+    before = steps[steps <= max(at, since)]
+    near = int(np.median(np.diff(before))) if before.size > 1 else 1
     if not steps.size or abs(at - since) > near:
         return Dossier(None, (), 0, f"no completion of step {since} or near it was written down")
     said = frozenset(metrics)

@@ -13,6 +13,8 @@ from vario.samples import Samples
 HOW_MANY = 8
 A_GROUP = 2
 """At most so many answers to one prompt: eight copies of one answer teach as little as one."""
+ROUNDING = 1e-6
+"""Of the largest reward of a group: a spread below it is none, as where the series are counted."""
 LATE = 0.5
 """Of the stretch in which a pattern holds, the part that is read: there it shows best."""
 
@@ -52,6 +54,30 @@ def _pull(samples: Samples) -> Floats:
     return np.where(np.isfinite(advantage), advantage, samples.measures["reward"])
 
 
+def _flag(name: str) -> Score:
+    """Those of which it is so; ties by the reward, highest first."""
+    by_reward = _measure(name)
+
+    def score(samples: Samples) -> Floats:
+        return np.where(samples.measures[name] > 0.0, by_reward(samples), np.nan)
+
+    return score
+
+
+def _tied(samples: Samples) -> Floats:
+    """Groups whose rewards are equal, those that are copies first."""
+    reward = samples.measures["reward"]
+    names = np.stack([samples.steps.astype(np.uint64), samples.groups])
+    groups, group = np.unique(names, axis=1, return_inverse=True)
+    group = group.reshape(-1)
+    low, high = np.full(groups.shape[1], np.inf), np.full(groups.shape[1], -np.inf)
+    np.fmin.at(low, group, reward)
+    np.fmax.at(high, group, reward)
+    several = np.bincount(group[np.isfinite(reward)], minlength=low.size) > 1
+    tied = several & (high - low <= ROUNDING * np.maximum(np.abs(high), np.abs(low)))
+    return np.where(tied[group], np.nan_to_num(samples.measures["copied"]), np.nan)
+
+
 def _some(samples: Samples) -> Floats:
     # evenly over the stretch, the same ones at every look
     return np.asarray(-(np.arange(len(samples)) % max(1, len(samples) // HOW_MANY)), dtype=np.float64)
@@ -62,12 +88,12 @@ LOWEST = ("with the lowest reward", _measure("reward", -1.0, "size"))
 LONGEST = ("that are longest", _size(1.0))
 SHORTEST = ("that are shortest", _size(-1.0))
 LOOPED = ("that loop most", _measure("looped"))
-GARBLED = ("that are garbled", _measure("garbled"))
-COPIED = ("that copy another", _measure("copied"))
-CUT = ("that were cut", _measure("truncated"))
+GARBLED = ("that are garbled", _flag("garbled"))
+COPIED = ("that copy another", _flag("copied"))
+CUT = ("that were cut", _flag("truncated"))
 PULLING = ("with the largest advantages", _pull)
 ANY = ("drawn evenly", _some)
-TIED = ("of groups without a difference", _measure("copied"))
+TIED = ("of groups without a difference", _tied)
 
 BY_FAMILY = {"RW": HIGHEST, "SG": TIED, "KL": HIGHEST, "EN": ANY, "LN": LONGEST, "TX": LOOPED, "RU": HIGHEST, "GR": PULLING, "CL": PULLING}  # fmt: skip
 """What shows a pattern of a family; families that are not here have nothing that a completion could show."""
@@ -114,38 +140,36 @@ def reading_list(code: str, name: str, since: int | None, until: int | None, sam
     order = BY_NAME.get(name, BY_FAMILY.get(code[:2]))
     if order is None:
         return None
-    what, score = order
     first, last = _stretch(samples, since, until, at_once=name.endswith("-spike"))
-    rows = np.flatnonzero((samples.steps >= first) & (samples.steps <= last))
-    values = score(samples)[rows]
-    rows, values = rows[np.isfinite(values)], values[np.isfinite(values)]
+    stretch = samples.between(first, last)
+    told = ((what, score(stretch)) for what, score in (order, ANY))  # any, where none is of that kind
+    what, values = next((what, values) for what, values in told if np.isfinite(values).any())
+    rows = np.flatnonzero(np.isfinite(values))
     chosen: list[int] = []
-    taken: dict[int, int] = {}
-    for row in rows[np.argsort(-values, kind="stable")].tolist():
-        group = int(samples.groups[row])
+    taken: dict[tuple[int, int], int] = {}
+    for row in rows[np.argsort(-values[rows], kind="stable")].tolist():
+        group = int(stretch.steps[row]), int(stretch.groups[row])
         if taken.get(group, 0) < A_GROUP:
             taken[group] = taken.get(group, 0) + 1
             chosen.append(row)
         if len(chosen) == HOW_MANY:
             break
-    if not chosen:
-        return None
     where = f"of step {first}" if first == last else f"of steps {first} to {last}"
     return ReadingList(
         f"{len(chosen)} completions {where} {what}",
-        tuple((int(samples.steps[r]), int(samples.numbers[r])) for r in chosen),
+        tuple((int(stretch.steps[r]), int(stretch.numbers[r])) for r in chosen),
     )
 
 
 def _stretch(samples: Samples, since: int | None, until: int | None, *, at_once: bool) -> tuple[int, int]:
     """First and last sampled step to read from."""
     steps = np.unique(samples.steps)
-    if at_once and since is not None:
-        nearest = int(steps[np.argmin(np.abs(steps - since))])
-        return nearest, nearest
     first = int(steps[0]) if since is None else since
+    nearest = int(steps[np.argmin(np.abs(steps - first))])
+    if at_once and since is not None:
+        return nearest, nearest
     held = steps[(steps >= first) & (steps <= (until if until is not None else int(steps[-1])))]
-    if not held.size:  # it began after the last sampled step
-        return int(steps[-1]), int(steps[-1])
+    if not held.size:  # no step of it was sampled
+        return nearest, nearest
     late = held[int(held.size * LATE) :]
     return int(late[0]), int(late[-1])

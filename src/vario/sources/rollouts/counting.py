@@ -96,7 +96,7 @@ def count(block: pl.DataFrame, layout: Layout, wishes: Wishes) -> Counted:
     measured, groups = measure_texts(rows.filter("drawn"), rows)
     kept = [
         *STEP, "group", "place_in_step", "reward", "advantage", "length", "length_known", "size", "truncated", "cut_known",
-        "text", "asked", "source", "version", "empty", "drawn", *(COMPONENT + n for n in names),
+        "text", "asked", "source", "version", "prompt_size", "empty", "drawn", *(COMPONENT + n for n in names),
     ]  # fmt: skip
     return Counted(
         rows.select(kept).join(measured, on=[*STEP, "place_in_step"], how="left"),
@@ -181,6 +181,7 @@ def _numbers(block: pl.DataFrame, wishes: Wishes) -> pl.DataFrame:
     text = pl.col("completion")
     block = block.with_columns(
         size=text.str.len_bytes().cast(pl.Int64),
+        prompt_size=pl.col("prompt").str.len_bytes().cast(pl.Int64),
         text=text.hash(),
         empty=text.str.strip_chars() == "",
         length_known=pl.col("length").is_not_null(),

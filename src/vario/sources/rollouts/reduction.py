@@ -20,6 +20,10 @@ EFFECT_GROUPS = 3
 (methods, 5.3); the instruments pool eight steps and more, and trust no error below the median one."""
 LOOPING = 0.5
 """Share of its end inside a loop from which a completion counts as looping."""
+VERSION = "_version"
+"""Column of the mean weights version that sampled; what it says of staleness depends on the framework."""
+MAX_SOURCES = 12
+"""Data sets that are counted apart, the first by their names."""
 MAX_COMPONENTS = 12
 """Reward functions whose pairs are compared."""
 TIED_VALUES, TIED_FAILED, GROUP_SPREADS = "_tied", "_failed", "_spreads"
@@ -46,6 +50,7 @@ def reduce(counted: Counted, weights: Mapping[str, float]) -> pl.DataFrame:
         _texts(rows),
         _alike(counted.groups.lazy()),
         _advantages(rows),
+        _sources(counted.rows),
         *([_components(rows, names, weights)] if names else []),
     ]
     whole = rows.group_by(*STEP, maintain_order=True).agg(rows=pl.len())
@@ -100,7 +105,7 @@ def _rewards(rows: pl.LazyFrame, names: tuple[str, ...]) -> pl.LazyFrame:
         reward.max().alias("reward/max"),
         *(pl.col(COMPONENT + n).mean().alias(f"reward/component/{n}/mean") for n in names),
         *(pl.col(COMPONENT + n).std().alias(f"reward/component/{n}/std") for n in names),
-        pl.col("version").mean().alias("_version"),
+        pl.col("version").mean().alias(VERSION),
     )
     # errors come in groups: rewards of one prompt resemble each other, so the groups are what is independent
     centred = rows.with_columns(residual=reward - reward.mean().over(*STEP))
@@ -178,6 +183,7 @@ def _lengths(rows: pl.LazyFrame, groups: pl.LazyFrame) -> pl.LazyFrame:
         finished.mean().alias("length/terminated/mean"),
         cut.mean().alias("samples/truncated-share"),
         pl.col("size").mean().alias("text/size/mean"),
+        pl.col("prompt_size").mean().alias("text/prompt-size/mean"),
         pl.when(apart).then(of_best).alias("length/solved/mean"),
         pl.when(apart).then(of_none).alias("length/unsolved/mean"),
     )
@@ -288,6 +294,21 @@ def _alike(groups: pl.LazyFrame) -> pl.LazyFrame:
     return groups.group_by(*STEP, maintain_order=True).agg(
         pl.col("diversity").mean().alias("text/group-diversity"),
         pl.col("distinct").mean().alias("text/distinct-ngram-share"),
+    )
+
+
+def _sources(rows: pl.DataFrame) -> pl.LazyFrame:
+    """Share and mean reward of each data set among the samples whose source is known."""
+    names = rows["source"].drop_nulls().unique().sort().head(MAX_SOURCES).to_list()
+    of = pl.col("source")
+    return (
+        rows.lazy()
+        .filter(of.is_not_null())
+        .group_by(*STEP, maintain_order=True)
+        .agg(
+            *((of == name).mean().alias(f"samples/source/{name}/share") for name in names),
+            *(pl.col("reward").filter(of == name).mean().alias(f"samples/source/{name}/reward") for name in names),
+        )
     )
 
 

@@ -17,7 +17,7 @@ from vario.sources.rollouts.blocks import Troubles, blocks
 from vario.sources.rollouts.counting import STEP, Wishes, count
 from vario.sources.rollouts.discovery import LOOKED_INTO, first_keys
 from vario.sources.rollouts.dumps import Dump, Piece
-from vario.sources.rollouts.reduction import GROUP_SPREADS, ROUNDING, TIED_FAILED, TIED_VALUES, reduce
+from vario.sources.rollouts.reduction import GROUP_SPREADS, ROUNDING, TIED_FAILED, TIED_VALUES, VERSION, reduce
 from vario.sources.sampled import SampleOptions
 from vario.work import Lost, pool
 
@@ -71,6 +71,8 @@ def count_piece(task: _Task) -> PieceCounts | None:
     for block in blocks(task.piece, troubles):
         counted = count(block, layout, task.wishes)
         reduced = reduce(counted, task.wishes.weights)
+        if not layout.versioned:
+            reduced = reduced.drop(VERSION)
         steps.append(_of_kept_groups(reduced) if task.piece.files[0].filtered else reduced)
         held = counted.rows
         copied = (pl.len().over(*STEP, "group", "text") > 1).alias("copied")
@@ -280,6 +282,8 @@ def _finished(train: pl.DataFrame) -> dict[str, Series]:
         if name not in (*STEP, "rows", TIED_VALUES, GROUP_SPREADS) and not name.startswith("_")
         for values in [train[name].cast(pl.Float64).to_numpy()]
     }
+    if VERSION in train.columns:
+        made["staleness/mean"] = at - train[VERSION].cast(pl.Float64).to_numpy()
     tied = made.get("samples/zero-variance-share")
     if tied is not None:
         made["signal/zero-variance-excess"] = tied - train["_tied_by_chance"].cast(pl.Float64).to_numpy()

@@ -44,6 +44,7 @@ LAYOUT = Layout(
     },
     grouping=Grouping.COLUMN,
     unpack=_unpack,
+    versioned=True,
     source="areal/infra/workflow_executor.py:886-923 _dump_trajectory",
 )
 ELSEWHERE = replace(

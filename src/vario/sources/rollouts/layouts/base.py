@@ -51,6 +51,7 @@ class Layout:
         unpack: what turns one object of the file into rows, where a line is not a row.
         keep: whether a row counts (padding, failed episodes do not); None keeps all.
         filtered: paths of files that hold only what a filter kept; None for a layout that holds everything sampled.
+        versioned: whether `version` counts as the file's steps do, so that their difference is a staleness.
         evaluation: whether the rows of a file of this layout are of an evaluation, whatever it is called.
         source: where the layout is known from.
     """
@@ -66,6 +67,7 @@ class Layout:
     unpack: Callable[[Row], Iterable[Row]] | None = None
     keep: Callable[[Row], bool] | None = None
     filtered: re.Pattern[str] | None = None
+    versioned: bool = False
     evaluation: bool = False
     source: str = ""
     lacks: frozenset[str] = frozenset()

@@ -133,6 +133,7 @@ EPISODES = Layout(
     unpack=_unpack,
     keep=lambda row: row.get(FAILED) is not True,
     filtered=re.compile(rf"/train/{SPARE}/"),
+    versioned=True,
     source="prime-rl docs and configs/rl.py; verifiers/v1/{episode,trace,graph}.py: Episode.to_record",
 )
 TRACES = replace(EPISODES, key="prime-rl-traces", needs=frozenset({"task", "nodes", "rewards"}))
