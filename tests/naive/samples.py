@@ -111,17 +111,19 @@ def by_step(rows: Iterable[Row]) -> dict[Key, list[Row]]:
 
 
 def last_time(rows: Sequence[Row]) -> list[Row]:
-    """Without what was sampled again after a resume: one or two times more, at least half as many as ever."""
+    """Without what was sampled again after a resume: one or two times more, three quarters of a usual step at least."""
 
     def where(row: Row) -> Hashable:
         return row["evaluation"], row["step"], row["place"]
 
     stretches: dict[Hashable, list[list[Row]]] = {}
-    for name, held in groupby(rows, where):
+    for name, held in groupby(sorted(rows, key=lambda row: row["evaluation"]), where):
         stretches.setdefault(name, []).append(list(held))
+    whole = [len(parts[0]) for parts in stretches.values() if len(parts) == 1]
     left_out: set[int] = set()
     for parts in stretches.values():
-        if 1 < len(parts) <= 3 and len(parts[-1]) >= 0.5 * max(map(len, parts)):
+        usual = statistics.median(whole) if whole else max(map(len, parts))
+        if 1 < len(parts) <= 3 and len(parts[-1]) >= 0.75 * usual:
             left_out |= {id(row) for part in parts[:-1] for row in part}
     return [row for row in rows if id(row) not in left_out]
 

@@ -279,7 +279,7 @@ def test_the_order_of_the_rows_in_a_step_does_not_matter(seed: int) -> None:
     first = slow.reduced(rows, Grouping.COLUMN, wishes, weighted=True)
     scale = scale_of(rows)
     for _ in range(3):
-        shuffled = sorted(rows, key=lambda row: (row["step"], rng.random()))
+        shuffled = sorted(rows, key=lambda row: (row["step"], row["evaluation"], rng.random()))
         made = reduce(count(frame(shuffled), layout(Grouping.COLUMN, weighted=True), wishes), wishes.weights)
         for row in made.to_dicts():
             for name, value in first[row["evaluation"], row["step"]].values.items():

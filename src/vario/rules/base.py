@@ -38,11 +38,15 @@ class Severity(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """One sentence with numbers and steps. `since` is the estimated first step of the change."""
+    """One sentence with numbers and steps. `since` is the estimated first step of the change.
+
+    `told` marks what a person said: it is no estimate, and need not hold over several looks.
+    """
 
     text: str
     metrics: tuple[str, ...] = ()
     since: int | None = None
+    told: bool = False
 
 
 @dataclass(frozen=True, slots=True)

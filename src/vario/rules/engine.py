@@ -175,7 +175,7 @@ class _Watch:
                 # an estimate may move, but what was seen at a step had begun by then
                 seen = self.open.detected_at
                 self.open.since = since if seen is None else min(since, seen)
-        elif self.held >= self.rule.holds or not replay:
+        elif self.held >= self.rule.holds or not replay or any(isinstance(s, Evidence) and s.told for s in fires.signs):
             if self.passed is not None and self.away <= LEAVE_LOOKS + COOL_LOOKS:
                 self.open, self.passed = self.passed, None
                 self.open.until, self.open.fires, self.open.rows = None, fires, rows

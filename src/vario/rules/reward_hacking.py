@@ -78,6 +78,7 @@ def reward_hacking(reward: Reward, witness: Witness | None, review: Review | Non
             f" ({percent(review.share)})",
             ("reward/mean",),
             review.hacked[0].step,
+            told=True,
         )
         yield Evidence(
             f"reward/mean rose from {number(reward.total.start)} to {number(reward.total.level)}", ("reward/mean",)

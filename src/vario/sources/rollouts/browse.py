@@ -155,17 +155,19 @@ class Browser:
         if query.names:
             place = {name: i for i, name in enumerate(query.names)}
             found.sort(key=lambda s: place[s.step, s.number])
-        if not found and (query.names or query.like):
-            step, number = query.names[0] if query.names else query.like or (0, 0)
-            raise ConfigError(
-                f"no completion {step}/{number} here; `vario samples RUN --steps` lists the sampled steps"
-            )
+        there = {(s.step, s.number) for s in found}
+        if query.kind is None and (lost := [name for name in query.names if name not in there]):
+            raise _missing(*lost[0])
+        if query.like is not None and not found and not self.find(Query(names=(query.like,))):
+            raise _missing(*query.like)
         return found
 
     def tokens(self, sample: Sample) -> dict[str, list[object]]:
         """What the dump holds for each token of a completion, by `TOKEN_COLUMNS`; empty where it holds nothing."""
-        number = 0
-        for one in self._files((sample.step, sample.step), evaluation=sample.evaluation):
+        span = (sample.step, sample.step)
+        # of a step that was sampled again the last rows count
+        number = -sum(raw - rows.height for rows, raw in self._parts(span, evaluation=sample.evaluation))
+        for one in self._files(span, evaluation=sample.evaluation):
             for row, step in objects_of(one, Piece((one,)), self.troubles):
                 if (step if step is not None else one.step or 0) != sample.step:
                     continue
@@ -187,12 +189,20 @@ class Browser:
 
     def _rows(self, span: tuple[int, int] | None, *, evaluation: bool) -> Iterator[pl.DataFrame]:
         """Prepared rows, whole steps at a time."""
+        return (rows for rows, _ in self._parts(span, evaluation=evaluation))
+
+    def _parts(self, span: tuple[int, int] | None, *, evaluation: bool) -> Iterator[tuple[pl.DataFrame, int]]:
+        """Prepared rows, and how many of their steps were written."""
         files = tuple(self._files(span, evaluation=evaluation))
+        inside = pl.lit(value=True) if span is None else pl.col("step").is_between(*span)
         for piece in Dump(files).pieces():
             for block in blocks(piece, self.troubles):
-                inside = block if span is None else block.filter(pl.col("step").is_between(*span))
-                if inside.height:
-                    yield prepare(inside, piece.files[0].layout, self.wishes).rows
+                if raw := block.filter(inside).height:  # prepared whole: which rows came again is told by those between
+                    yield prepare(block, piece.files[0].layout, self.wishes).rows.filter(inside), raw
+
+
+def _missing(step: int, number: int) -> ConfigError:
+    return ConfigError(f"no completion {step}/{number} here; `vario samples RUN` lists the sampled steps")
 
 
 def _measured(rows: pl.DataFrame) -> pl.DataFrame:

@@ -22,6 +22,8 @@ TAIL_LEAST = 256
 """Bytes below which compression says more of the compressor than of the text."""
 CUT_ALIKE = 0.8
 """The cut completions all have the cap's length in tokens; shorter than this share of their median in bytes is none."""
+WHOLE, RESUMES = 0.75, 3
+"""Share of the usual rows of a step at which it counts as sampled anew, and parts at most: more are several steps mixed."""
 AGREE = 0.95
 """Share of groups of consecutive rows that must have one prompt each."""
 STEP = ("evaluation", "step")
@@ -108,8 +110,11 @@ def count(block: pl.DataFrame, layout: Layout, wishes: Wishes) -> Counted:
 
 
 def _last_time(block: pl.DataFrame) -> tuple[pl.DataFrame, int]:
-    """Leave out what was sampled again later: a step that comes back as large as it was, after others."""
-    block = block.with_columns(stretch=pl.struct(*STEP, "place").rle_id())
+    """Leave out what was sampled again later: a step that comes back, after others, as large as a whole one.
+
+    Stragglers are not: a step in two parts, each smaller than the steps that lie in one.
+    """
+    block = block.with_columns(stretch=pl.struct(*STEP, "place").rle_id().over("evaluation"))
     stretches = block.group_by(*STEP, "place", "stretch").agg(rows=pl.len())
     of_step = stretches.group_by(*STEP, "place").agg(
         times=pl.len(),
@@ -117,8 +122,9 @@ def _last_time(block: pl.DataFrame) -> tuple[pl.DataFrame, int]:
         rows=pl.col("rows").sort_by("stretch").last(),
         most=pl.col("rows").max(),
     )
-    # many short stretches are samples of several steps mixed, not steps that came back
-    again = of_step.filter((pl.col("times") > 1) & (pl.col("times") <= 3) & (pl.col("rows") >= 0.5 * pl.col("most")))
+    usual = of_step.filter(pl.col("times") == 1)["rows"].median()
+    whole = pl.lit(usual) if usual is not None else pl.col("most")
+    again = of_step.filter((pl.col("times") > 1) & (pl.col("times") <= RESUMES) & (pl.col("rows") >= WHOLE * whole))
     if not again.height:
         return block.drop("stretch"), 0
     kept = block.join(again.select(*STEP, "place", "last"), on=[*STEP, "place"], how="left", maintain_order="left")

@@ -10,16 +10,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
+from unicodedata import category
 
 from vario.errors import ConfigError, NothingReadable
 from vario.rules.base import number
+from vario.rules.choice import Choice
 from vario.run import Run
 from vario.samples import Mark
 from vario.sources.marks import WORDS, marks_file, read_marks, write_mark
 from vario.sources.sampled import SampleOptions
 from vario.surfaces.cli.spark import sparkline
 from vario.surfaces.cli.wishes import Wishes, add_sample_options, add_source_options, sample_options
-from vario.surfaces.privacy import MOST, masked, shown
+from vario.surfaces.privacy import head_of, masked_tokens, shown
 from vario.verdict import diagnose
 from vario.verdict.review import Queued, review_queue
 
@@ -79,6 +81,8 @@ def run_samples(options: argparse.Namespace) -> int:
     """
     if options.n < 1 or options.n > MOST_SAMPLES:
         raise ConfigError(f"-n: from 1 to {MOST_SAMPLES}")
+    if options.review is not None and not 1 <= options.review <= MOST_SAMPLES:
+        raise ConfigError(f"--review: from 1 to {MOST_SAMPLES}")
     wishes = Wishes.of(options, options.path)
     how = sample_options(options, wishes.project)
     needs_counts = options.finding is not None or options.review is not None
@@ -92,7 +96,7 @@ def run_samples(options: argparse.Namespace) -> int:
         return _mark(options.mark, browser, run, marks)
     if options.review is not None:
         return _review(options, browser, run, marks)
-    query = _query(options, run)
+    query = _query(options, run, wishes.choice)
     if query is None:
         _overview(options, browser, run)
         return 0
@@ -131,13 +135,13 @@ def _span(text: str | None) -> tuple[int, int] | None:
         raise ConfigError(f"--step {text}: a step, or two as in 100-200") from None
 
 
-def _query(options: argparse.Namespace, run: Run) -> Query | None:
+def _query(options: argparse.Namespace, run: Run, choice: Choice) -> Query | None:
     """What is wished; None for the list of steps."""
     from vario.sources.rollouts.browse import Query as Wished
 
     names = tuple(_name(n, "NAME") for n in options.names)
     if options.finding is not None:
-        names += _of_finding(options, run)
+        names += _of_finding(options, run, choice)
     like = _name(options.group, "--group") if options.group else None
     if not (names or like or options.step or options.by or options.only):
         return None
@@ -146,9 +150,10 @@ def _query(options: argparse.Namespace, run: Run) -> Query | None:
     return Wished(_span(options.step), names, like, options.only, by, options.lowest, options.evaluation, most)
 
 
-def _of_finding(options: argparse.Namespace, run: Run) -> tuple[tuple[int, int], ...]:
-    diagnosis = diagnose(run.until(options.until) if options.until is not None else run)
-    every = [f for top in diagnosis.findings for f in (top, *top.symptoms)]
+def _of_finding(options: argparse.Namespace, run: Run, choice: Choice) -> tuple[tuple[int, int], ...]:
+    diagnosis = diagnose(run.until(options.until) if options.until is not None else run, choice=choice)
+    found = (*diagnosis.findings, *(f for f, _ in diagnosis.suppressed))
+    every = [f for top in found for f in (top, *top.symptoms)]
     chosen = next((f for f in every if options.finding in (f.name, f.code)), None)
     if chosen is None:
         some = ", ".join(f.name for f in every if f.read is not None) or "none that completions could show"
@@ -224,13 +229,18 @@ def _page(sample: Sample, options: argparse.Namespace, browser: Browser, marks: 
                 parts = textwrap.wrap(line, WIDTH - 4, drop_whitespace=False, replace_whitespace=False) or [""]
                 lines += [f"    {part}" for part in parts]
     if options.tokens:
-        lines += _tokens(browser.tokens(sample), text=not options.no_text)
+        lines += _tokens(_columns(browser, sample, text=not options.no_text))
     return "\n".join([*lines, ""])
 
 
-def _tokens(columns: dict[str, list[object]], *, text: bool) -> list[str]:
+def _columns(browser: Browser, sample: Sample, *, text: bool) -> dict[str, list[object]]:
+    """What is known of each token; its text only where it may be shown."""
+    found = browser.tokens(sample)
+    return {n: masked_tokens(v) if n == "token" else v for n, v in found.items() if text or n != "token"}
+
+
+def _tokens(columns: dict[str, list[object]]) -> list[str]:
     """A row a token; where both log-probabilities are known, the tokens that moved most come first."""
-    columns = {name: values for name, values in columns.items() if text or name != "token"}
     if not columns:
         return ["  values by token: not in the dump"]
     count = max(len(v) for v in columns.values())
@@ -269,12 +279,15 @@ def _json(sample: Sample, options: argparse.Namespace, browser: Browser) -> str:
         "source": sample.source,
     }
     if not options.no_text:
-        made["prompt"] = None if sample.prompt is None else masked(sample.prompt[:MOST])
-        made["completion"] = None if sample.completion is None else masked(sample.completion[:MOST])
+        made["prompt"] = None if sample.prompt is None else head_of(sample.prompt)
+        made["completion"] = None if sample.completion is None else head_of(sample.completion)
     if options.tokens:
-        found = browser.tokens(sample)
-        made["tokens"] = {n: v for n, v in found.items() if not (options.no_text and n == "token")}
-    return json.dumps(made, ensure_ascii=False)
+        made["tokens"] = _columns(browser, sample, text=not options.no_text)
+    # characters that drive a terminal, or end a line for some readers, are written as JSON writes them
+    return "".join(
+        c if category(c)[0] != "C" and c not in "\u2028\u2029" else json.dumps(c)[1:-1]
+        for c in json.dumps(made, ensure_ascii=False)
+    )
 
 
 def _marks_file(options: argparse.Namespace, run: Run) -> Path | None:
@@ -282,15 +295,23 @@ def _marks_file(options: argparse.Namespace, run: Run) -> Path | None:
 
 
 def _mark(marks: Sequence[str], browser: Browser, run: Run, path: Path | None) -> int:
+    known_at = _last_step(browser, run)
     for item in marks:
         name, separator, word = item.partition("=")
         if not separator or word not in WORDS:
             raise ConfigError(f"--mark {item}: expected STEP/NUMBER=WORD with {', '.join(WORDS)}")
         step, place = _name(name, "--mark")
         sample = browser.find(_single(step, place))[0]
-        _keep(path, Mark(step, place, word, sample.measures.get("reward"), run.last_step))
+        _keep(path, Mark(step, place, word, sample.measures.get("reward"), known_at))
     print(f"{len(marks)} marked in {path}")
     return 0
+
+
+def _last_step(browser: Browser, run: Run) -> int | None:
+    """The last step that anybody could know of when a mark is made."""
+    if run.last_step is not None:
+        return run.last_step
+    return max((s.step for s in browser.summaries()), default=None)  # there is no log
 
 
 def _single(step: int, place: int) -> Query:
@@ -313,7 +334,7 @@ def _review(options: argparse.Namespace, browser: Browser, run: Run, path: Path 
         return 0
     done = 0
     for place, (one, word) in enumerate(_answers(queue, options, browser, sys.stdin), 1):
-        _keep(path, Mark(one.step, one.number, word, one.reward, run.last_step))
+        _keep(path, Mark(one.step, one.number, word, one.reward, _last_step(browser, run)))
         done = place
     print(f"\n{done} of {len(queue)} marked" + (f" in {path}" if done else ""))
     if done:
