@@ -29,7 +29,7 @@ class SampleOptions:
         places: files, folders or addresses of dumps, instead of what is found.
         mapping: the user's names for the columns of a table that no layout knows (`completion = "text"`).
         all_text: measure every text, not a stated sample of each step.
-        workers: processes; None for this one alone.
+        workers: processes; None for this one alone, or one for each core (at most 8) where the dump is large.
         ray: the address of a Ray cluster; "auto" for the one that Ray finds.
         group_size, max_length: as the user declares them; the run's own settings otherwise.
         told: is called with pieces done and pieces in all.

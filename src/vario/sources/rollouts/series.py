@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -21,6 +22,10 @@ from vario.sources.rollouts.reduction import GROUP_SPREADS, ROUNDING, TIED_FAILE
 from vario.sources.sampled import SampleOptions
 from vario.work import Lost, pool
 
+LARGE = 256 << 20
+"""Bytes of a dump from which starting processes is worth it."""
+MOST_WORKERS = 8
+"""Processes by default: each takes a quarter of a gigabyte, and the trainer may be on the same machine."""
 COMPLETE = 0.9
 """Share of the logged steps at which a metric must be counted to stand in the log's place: exact, but never sparse."""
 TINY = 0.05
@@ -115,7 +120,7 @@ def with_samples(run: Run, dump: Dump, options: SampleOptions) -> Run:
     tasks = [_Task(p, wishes, kept) for p in pieces]
     found: dict[int, PieceCounts] = {}
     warnings = [*dump.warnings, *unsettled]
-    work = pool(options.workers, options.ray)
+    work = pool(_workers(dump, pieces, options), options.ray)
     for done, (index, made) in enumerate(work.each(count_piece, tasks), 1):
         if isinstance(made, Lost):
             warnings.append(f"{_said(pieces[index])}: could not be counted ({made.reason}); the rest was used")
@@ -164,6 +169,16 @@ def _first_names(dump: Dump) -> list[str]:
             if type(error).__name__ != "PanicException":  # polars, on what is broken deep down
                 raise
     return []
+
+
+def _workers(dump: Dump, pieces: list[Piece], options: SampleOptions) -> int | None:
+    """As many processes as were asked for; by default one for each core where the dump is large."""
+    if options.workers is not None or options.ray is not None:
+        return options.workers
+    if sum(f.size for f in dump.files) < LARGE:
+        return 1
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(cores, len(pieces), MOST_WORKERS)
 
 
 def settled(run: Run, dump: Dump) -> tuple[Run, list[str]]:

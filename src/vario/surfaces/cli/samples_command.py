@@ -141,7 +141,7 @@ def _query(options: argparse.Namespace, run: Run, choice: Choice) -> Query | Non
 
     names = tuple(_name(n, "NAME") for n in options.names)
     if options.finding is not None:
-        names += _of_finding(options, run, choice)
+        names += _of_finding(options, run, choice)[: options.n]
     like = _name(options.group, "--group") if options.group else None
     if not (names or like or options.step or options.by or options.only):
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,9 @@ from vario.sources.sampled import SampleOptions
 from vario.verdict import diagnose
 from vario.verdict.compare import rises
 from vario.verdict.profile import range_of, read_baseline
+
+MANY_PIECES = 4
+"""Parts of a dump (64 MiB each) from which waiting for them is told."""
 
 
 def add_source_options(parser: argparse.ArgumentParser) -> None:
@@ -55,7 +59,12 @@ def add_sample_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--all-text", action="store_true", help="measure every text, not a sample of 128 completions of each step"
     )
-    parser.add_argument("--workers", type=int, metavar="N", help="count completions in N processes")
+    parser.add_argument(
+        "--workers",
+        type=int,
+        metavar="N",
+        help="count completions in N processes (default: one a core where they are many)",
+    )
     parser.add_argument(
         "--ray", metavar="ADDRESS", help="count completions on a Ray cluster; auto: the one that Ray finds"
     )
@@ -85,7 +94,15 @@ def sample_options(options: argparse.Namespace, project: Project) -> SampleOptio
         ray=getattr(options, "ray", None),
         group_size=project.numbers.get("group-size"),
         max_length=project.numbers.get("max-completion-length"),
+        told=_progress if sys.stderr.isatty() else None,
     )
+
+
+def _progress(done: int, of: int) -> None:
+    """One line that is written over; only where there are many pieces to wait for."""
+    if of >= MANY_PIECES:
+        end = "\r" if done < of else "\r" + " " * 40 + "\r"
+        print(f"completions: {done} of {of} parts counted", end=end, file=sys.stderr, flush=True)
 
 
 def add_judgement_options(parser: argparse.ArgumentParser) -> None:
