@@ -186,7 +186,7 @@ def _by_home(root: Path, found: Found) -> list[Place]:
         elif is_samples(reader, log, head):
             found.others += 1
             # a folder of one file a step, or a file
-            dump = log.parent if log.stem.isdigit() and log.parent != root else log
+            dump = log.parent if log.stem.isdigit() else log
             if dump not in found.dumps:
                 found.dumps.append(dump)
         else:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Sequence
-
-from vario.surfaces.cli.spark import safe
 
 MASK = "[masked]"
 SECRETS = (
@@ -36,6 +35,11 @@ MOST = 200_000
 """Characters of one text that any report carries."""
 OVERLAP = 8_192
 """Characters beyond a cut that are looked at, so that no key is divided by it."""
+
+
+def safe(text: str) -> str:
+    """Text from a log, without control characters: a log must not be able to drive a terminal."""
+    return "".join(c if unicodedata.category(c)[0] != "C" else "?" for c in text)
 
 
 def masked(text: str) -> str:

@@ -6,7 +6,7 @@ import json
 import textwrap
 
 from vario.rules.base import number
-from vario.surfaces.cli.spark import safe
+from vario.surfaces.privacy import safe
 from vario.verdict.compare import Comparison
 from vario.verdict.serial import VERSION, plain, to_json
 

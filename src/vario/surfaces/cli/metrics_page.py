@@ -7,7 +7,7 @@ import textwrap
 
 from vario.catalogue import METRICS, lookup
 from vario.run import Run
-from vario.surfaces.cli.spark import safe
+from vario.surfaces.privacy import safe
 
 WIDTH = 80
 _STEPS = {

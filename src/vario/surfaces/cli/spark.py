@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Sequence
 
 from vario.catalogue import lookup
@@ -24,8 +23,3 @@ def sparkline(name: str, values: Sequence[float], noise: float, width: int = 24)
         low = min(low, 0.0)
     span = max(high - low, 4.0 * noise, FLAT_SHARE * abs(high), 1e-12)
     return "".join(BARS[min(len(BARS) - 1, max(0, int((m - low) / span * len(BARS))))] for m in means)
-
-
-def safe(text: str) -> str:
-    """Text from a log, without control characters: a log must not be able to drive a terminal."""
-    return "".join(c if unicodedata.category(c)[0] != "C" else "?" for c in text)

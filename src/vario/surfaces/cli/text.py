@@ -5,8 +5,9 @@ from __future__ import annotations
 import textwrap
 
 from vario.rules.base import number
-from vario.surfaces.cli.spark import safe, sparkline
+from vario.surfaces.cli.spark import sparkline
 from vario.surfaces.excerpts import Excerpts
+from vario.surfaces.privacy import safe
 from vario.verdict import Diagnosis, Finding
 from vario.verdict.upside import Upside
 

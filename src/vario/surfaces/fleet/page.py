@@ -6,10 +6,10 @@ import textwrap
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from vario.surfaces.cli.spark import safe
 from vario.surfaces.fleet.causes import causes
 from vario.surfaces.fleet.judging import FAILED, OK, UNREADABLE, Document
 from vario.surfaces.fleet.row import ACTIONS, Row, needs_attention
+from vario.surfaces.privacy import safe
 
 WIDTH = 80
 LIMIT = 40

@@ -6,11 +6,11 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from vario.surfaces.cli.spark import safe
 from vario.surfaces.fleet.jobs import Job
 from vario.surfaces.fleet.judging import FAILED, OK, Document, judged, without_diagnosis
 from vario.surfaces.fleet.progress import progress
 from vario.surfaces.fleet.store import Store
+from vario.surfaces.privacy import safe
 from vario.work import Lost, Work
 
 
