@@ -62,6 +62,7 @@ CODE = (
     "ALTER TABLE t ADD CONSTRAINT pk_user_account_settings PRIMARY KEY (id); SELECT sk_customer_dimension_key",
     "secret = os.environ['NAME']\ntoken = get_token(user, 3)\nif token == end_of_text: break",
     "for i, token in enumerate(tokens):\n    counts[token] += 1\nsecret_santa = random.shuffle(people)",
+    'tokenizer = "bert-base-uncased-v1"; tokenizer_name: gpt2-medium-355m',
     "x = 0xDEADBEEFDEADBEEF; url = 'http://localhost:8080/api/v1/tokens?limit=100'",
     "hf_hub_download(repo_id='a/b'); AIzaSchema; ghp = 3; eyJ = base64",
 )
@@ -149,7 +150,7 @@ def test_a_key_in_pieces_is_masked_in_its_tokens() -> None:
 
 
 @pytest.mark.parametrize(
-    "unit", ["eyJ-", "sk-", "sk-a-", "eyJaaaaaaaaa.", "-----BEGIN ", "token=", "password:'", "://a:", "bearer ", "api_key_", "xoxb-", "a"]
+    "unit", ["eyJ-", "sk-", "sk-a-", "eyJaaaaaaaaa.", "-----BEGIN ", "token=", "password:'", "://a:", "bearer ", "api_key_", "token", "token \n", "xoxb-", "a"]
 )  # fmt: skip
 def test_no_text_takes_long(unit: str) -> None:
     text = unit * (MOST // len(unit))

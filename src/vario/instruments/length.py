@@ -58,6 +58,10 @@ class Truncation:
         return cls(share, believable, cap)
 
 
+EFFECT_STEPS = 5
+"""Sampled steps that an effect is pooled over: each brings the error of its own groups, so fewer do than for a level."""
+LATE_STEPS = 2
+"""Of them in the last half of the run: completions are often written down at every fifth step only."""
 POOLED_SHARE = 0.25
 POOLED_LEAST = 8
 """Steps that an effect is pooled over: the last quarter of them, at least eight. One step has far too few groups."""
@@ -76,22 +80,25 @@ class Effect:
         """Pool an effect with its standard errors.
 
         Raises:
-            NotReadable: one of them is missing, or fewer than eight steps of the last half could be judged.
+            NotReadable: one of them is missing, or too few steps, or too few late ones, could be judged.
         """
-        reading = look.find(name, least=POOLED_LEAST)
-        errors = look.find(error_name, least=POOLED_LEAST)
+        reading = look.find(name, least=EFFECT_STEPS)
+        errors = look.find(error_name, least=EFFECT_STEPS)
         if reading is None or errors is None:
             raise NotReadable(name, error_name)
         _, here, there = np.intersect1d(reading.steps, errors.steps, return_indices=True)
         values, sizes = reading.values[here], errors.values[there]
-        # groups that all agree give no error, and what held in the first half is over
-        known = (sizes > 0.0) & (2 * reading.steps[here] > int(reading.steps[0]) + look.step)
-        values, sizes = values[known], sizes[known]
-        if values.size < POOLED_LEAST:
+        known = sizes > 0.0  # groups that all agree give no error
+        steps, values, sizes = reading.steps[here][known], values[known], sizes[known]
+        # what held in the first half alone is over
+        late = int((2 * steps > int(reading.steps[0]) + look.step).sum())
+        if values.size < EFFECT_STEPS or late < LATE_STEPS:
             raise NotReadable(
-                name, error_name, reason=f"{name}: fewer than {POOLED_LEAST} late steps with mixed groups"
+                name,
+                error_name,
+                reason=f"{name}: fewer than {LATE_STEPS} late steps with mixed groups, or {EFFECT_STEPS} in all",
             )
-        width = max(POOLED_LEAST, int(values.size * POOLED_SHARE))
+        width = max(EFFECT_STEPS, int(late * POOLED_SHARE))
         # an error from a few groups can be next to nothing by luck: half of them count as the median one
         sizes = np.maximum(sizes[-width:], median(sizes[-width:]))
         weights = 1.0 / sizes**2

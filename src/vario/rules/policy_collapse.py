@@ -35,6 +35,7 @@ from vario.rules.base import Doubt, Evidence, Severity, Sign, lower, number, per
         "length-growing",
         "length-jumped",
         "truncation-high",
+        "truncation-biases-reward",
         "component-dead",
         "gradient-vanished",
         "gradient-spike",

@@ -25,10 +25,11 @@ SECRETS = (
 )
 """Keys as their issuers write them: model and code hosts, clouds, chats, tokens and keys of their own."""
 NAMED = re.compile(
-    r"(?i)\b([a-z0-9_]*(?:api[_-]?key|secret|token(?!s)|passwd|password)[a-z0-9_]*[\"']?\s*[=:]\s*)([\"']?)([^\s\"',;]{8,})"
+    r"(?i)((?:api[_-]?key|secret|token(?!s|i[sz])|passwd|password)[a-z0-9_]{0,64}[\"']?\s{0,8}[=:](?!=)\s{0,8})([\"']?)"
+    r"([^\s\"',;]{8,})"
 )
 """What stands behind a name of a secret; whether it is one, `_named` tells."""
-CODE = re.compile(r"[()\[\]{}=]")
+CODE = re.compile(r"[()\[\]{}]")
 SHOWN = 1_200
 """Characters of a text that are shown unless all are wished: head and tail, where loops and answers are."""
 MOST = 200_000

@@ -105,9 +105,11 @@ class Browser:
         """Open the completions that lie beside a run.
 
         Raises:
-            NothingReadable: there are none.
+            NothingReadable: there are none. ConfigError: there are none where the user said.
         """
         dump = discover(run.dumps, run.path.partition("#")[0], options.mapping or None) if run.dumps else Dump(())
+        if not dump.files and options.places:
+            raise ConfigError(f"--samples: no completions that vario can read in {', '.join(options.places[:3])}")
         if not dump.files:
             how = f" {run.how_to_sample}." if run.how_to_sample else ""
             raise NothingReadable(

@@ -34,18 +34,25 @@ def discover(places: Iterable[Path | str], base: Path | str, mapping: Mapping[st
     """
     files: list[DumpFile] = []
     warnings: list[str] = []
+    base = str(Path(base).parent if "://" not in str(base) and Path(base).is_file() else base)
     listed: dict[str, int] = {}
+    named: dict[str, str] = {}
     for place in places:
-        listed |= dict(_listed(str(place), warnings))
+        below = dict(_listed(str(place), warnings))
+        listed |= below
+        named |= dict.fromkeys(below, str(place))
     shapes: dict[str, list[str]] = {}
     for path in sorted(prefer(list(listed))):
         shapes.setdefault(DIGITS.sub("0", path), []).append(path)
     for alike in shapes.values():
-        layout = _layout(alike, str(base), mapping, warnings)
+        layout = _layout(alike, base, mapping, warnings)
         if layout is None:
             continue
         for path in alike:
-            found = layout.files.search(_below(path, str(base)))
+            below = _below(path, base)
+            if layout.files is generic.ANYWHERE and below.startswith("/"):  # of folders above it, nothing is known
+                below = _below(path, named[path].rpartition("/")[0])
+            found = layout.files.search(below)
             told = found.groupdict() if found is not None else {}
             files.append(
                 DumpFile(
@@ -97,7 +104,8 @@ def _listed(place: str, warnings: list[str]) -> Iterator[tuple[str, int]]:
 
 
 def _below(path: str, base: str) -> str:
-    below = path.removeprefix(base).replace(os.sep, "/").lstrip("/") or path.rsplit("/", 1)[-1]
+    """A path below a folder; the whole of one that lies elsewhere."""
+    below = path.removeprefix(base.rstrip("/") + "/").replace(os.sep, "/")
     return below.removesuffix(".gz").removesuffix(".zst")
 
 

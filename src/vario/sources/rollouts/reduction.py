@@ -17,7 +17,7 @@ ROUNDING = 1e-6
 """Of the largest reward of the step: groups whose rewards lie closer have none but rounding between them (float32)."""
 EFFECT_GROUPS = 3
 """Groups that an effect and its standard error are taken from. One batch needs five to be judged by itself
-(methods, 5.3); the instruments pool eight steps and more, and trust no error below the median one."""
+(methods, 5.3); the instruments pool five steps and more, and trust no error below the median one."""
 LOOPING = 0.5
 """Share of its end inside a loop from which a completion counts as looping."""
 VERSION = "_version"

@@ -52,7 +52,7 @@ def add_samples(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     one.add_argument("--finding", metavar="RULE", help="the completions that a finding points to")
     one.add_argument("--by", choices=ORDERS, help="highest first")
     one.add_argument("--lowest", action="store_true", help="with --by: lowest first")
-    one.add_argument("--only", choices=KINDS, help="one kind of completion")
+    one.add_argument("--only", dest="kind", choices=KINDS, help="one kind of completion")
     one.add_argument("--eval", action="store_true", dest="evaluation", help="of evaluations")
     one.add_argument("-n", type=int, default=8, metavar="N", help="so many at most (default 8)")
     one.add_argument("--full", action="store_true", help="whole texts, not head and tail")
@@ -143,11 +143,11 @@ def _query(options: argparse.Namespace, run: Run, choice: Choice) -> Query | Non
     if options.finding is not None:
         names += _of_finding(options, run, choice)[: options.n]
     like = _name(options.group, "--group") if options.group else None
-    if not (names or like or options.step or options.by or options.only):
+    if not (names or like or options.step or options.by or options.kind):
         return None
-    by = options.by or ("reward" if options.only and not names else None)
+    by = options.by or ("reward" if options.kind and not names else None)
     most = MOST_SAMPLES if like else options.n
-    return Wished(_span(options.step), names, like, options.only, by, options.lowest, options.evaluation, most)
+    return Wished(_span(options.step), names, like, options.kind, by, options.lowest, options.evaluation, most)
 
 
 def _of_finding(options: argparse.Namespace, run: Run, choice: Choice) -> tuple[tuple[int, int], ...]:
@@ -188,7 +188,7 @@ def _overview(options: argparse.Namespace, browser: Browser, run: Run) -> None:
         if len(steps) > 40 and place == 20:
             print(f"{'...':>10}")
         print(f"{s.step:>10} {s.completions:>12} {s.groups:>8} {'' if s.reward is None else number(s.reward):>12}")
-    print("\nread some: --step N, --by reward, --only truncated, --finding RULE; mark some: --review")
+    print("\nread some: --step N, --by reward, --only truncated, --finding RULE\nmark some: --review")
     _troubles(browser)
 
 
@@ -339,7 +339,7 @@ def _review(options: argparse.Namespace, browser: Browser, run: Run, path: Path 
     print(f"\n{done} of {len(queue)} marked" + (f" in {path}" if done else ""))
     if done:
         hacked = sum(m.word == "hacked" for m in read_marks(path))
-        print(f"marked hacked so far: {hacked}; `vario diagnose` counts the marks as a signal near the truth")
+        print(f"marked hacked so far: {hacked}; `vario diagnose` heeds the marks")
     return 0
 
 

@@ -29,7 +29,7 @@ def _components(names: Iterable[str]) -> list[str]:
 def mapped(mapping: Mapping[str, str]) -> Layout:
     """The layout of a dump whose columns the user named: column of ours to key of theirs."""
     fields = {name: (key,) for name, key in mapping.items() if not name.startswith(COMPONENT)}
-    named = {key: name for name, key in mapping.items() if name.startswith(COMPONENT)}
+    named = {name: key for name, key in mapping.items() if name.startswith(COMPONENT)}
     rest = {name: keys for name, keys in WORDS.items() if name not in fields}
     return Layout(
         key="mapped",
@@ -38,7 +38,8 @@ def mapped(mapping: Mapping[str, str]) -> Layout:
         needs=frozenset(),
         fields={**rest, **fields},
         grouping=Grouping.COLUMN if "group" in fields else Grouping.PROMPT,
-        components=(lambda _: tuple(named)) if named else _components,
+        components=(lambda held: [n for n in named if n in held]) if named else _components,
+        unpack=(lambda row: ({**row, **{n: row[k] for n, k in named.items() if k in row}},)) if named else None,
         source="the mapping of vario.toml or --samples-map",
     )
 

@@ -1,0 +1,134 @@
+"""A page is told from top to bottom in a folder: its files are written, its commands and Python are run."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import shlex
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+from vario.surfaces.cli import _parser, main
+
+BLOCK = re.compile(r"(?:^`([\w./-]+)`:\n\n)?^(```+)(\w+)\n(.*?)^\2$", flags=re.MULTILINE | re.DOTALL)
+PROSE = re.compile(r"^(```+)\w+\n.*?^\1$", flags=re.MULTILINE | re.DOTALL)
+
+
+@dataclass
+class Told:
+    """A command or a block of Python, what came of it, and what the page shows of its output."""
+
+    line: str
+    code: int
+    out: str
+    shown: list[str] = field(default_factory=list)
+
+
+def text_of(page: str) -> str:
+    return (ROOT / f"docs/{page}.md").read_text(encoding="utf-8")
+
+
+def commands_of(page: str) -> list[str]:
+    return [line for _, _, kind, body in BLOCK.findall(text_of(page)) if kind == "sh" for line in body.splitlines()]
+
+
+def tell(page: str, here: Path, *, answers: str = "") -> list[Told]:
+    """Every command of a page but those on Ray; `answers` is what its reader types at each of them."""
+    found: list[Told] = []
+    with contextlib.chdir(here):
+        for name, _, kind, body in BLOCK.findall(text_of(page)):
+            if name:
+                Path(name).write_text(body, encoding="utf-8")
+            elif kind == "sh":
+                found += [run(line, answers) for line in body.splitlines() if "--ray" not in line]
+            elif kind == "python":
+                with _heard("") as heard:
+                    exec(compile(body, "block of a page", "exec"), {"__name__": "page"})
+                found.append(Told(body, 0, heard.getvalue()))
+            elif kind == "text":
+                found[-1].shown.append(body)
+    return found
+
+
+def run(line: str, answers: str = "") -> Told:
+    """A command, in the folder where we are; a bucket is a folder there."""
+    words = shlex.split(line.replace("s3://", f"file://{Path.cwd()}/"))
+    assert words[0] == "vario", line
+    with _heard(answers) as heard:
+        code = main(words[1:])
+    return Told(line, code, heard.getvalue())
+
+
+@contextlib.contextmanager
+def _heard(answers: str) -> Iterator[io.StringIO]:
+    heard, before = io.StringIO(), sys.stdin
+    sys.stdin = io.StringIO(answers)
+    try:
+        with contextlib.redirect_stdout(heard), contextlib.redirect_stderr(heard):
+            yield heard
+    finally:
+        sys.stdin = before
+
+
+@contextlib.contextmanager
+def on_ray() -> Iterator[None]:
+    """A small cluster, which commands find by `--ray auto`."""
+    ray = pytest.importorskip("ray")
+    ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False, logging_level="error")
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def is_printed(done: Told) -> None:
+    """What the page shows below a command stands in what it printed, in that order; `…` is what was left out."""
+    rest = packed(done.out)
+    for shown in done.shown:
+        for part in re.split(r"…|\n", shown):
+            if wanted := packed(part):
+                _, found, rest = rest.partition(wanted)
+                assert found, f"{done.line}\nprints no {part!r} there:\n{done.out}"
+
+
+def packed(text: str) -> str:
+    """Without white space: how lines are broken is no part of what they say."""
+    return re.sub(r"\s+", "", text)
+
+
+def is_understood(page: str, *commands: str) -> None:
+    """The commands and the options that stand in sentences and tables exist."""
+    prose = PROSE.sub("", text_of(page))
+    known = "".join(_usage(command) for command in commands)
+    for command in re.findall(r"`vario ([a-z]+)", prose):
+        assert _usage(command)
+    for option in re.findall(r"`(--[a-z][\w-]+)", prose):
+        assert option in known or option in _OF_TRAINERS, option
+
+
+_OF_TRAINERS = frozenset({"--log_completions", "--save_traces", "--rollouts_save_path", "--save-debug-rollout-data"})
+
+
+def _usage(command: str) -> str:
+    heard = io.StringIO()
+    with contextlib.redirect_stdout(heard), contextlib.redirect_stderr(heard), contextlib.suppress(SystemExit):
+        _parser().parse_args([command, "--help"])
+    assert "invalid choice" not in heard.getvalue(), command
+    return heard.getvalue()
+
+
+def table_below(page: str, heading: str) -> list[list[str]]:
+    """Rows of the first table below a heading, without its head."""
+    part = re.split(rf"^#+ {re.escape(heading)}$", text_of(page), maxsplit=1, flags=re.MULTILINE)[1]
+    rows = list(re.findall(r"^\| (.*) \|$", part.split("\n#")[0], flags=re.MULTILINE))
+    return [row.split(" | ") for row in rows[2:]]
+
+
+def quoted(text: str) -> list[str]:
+    return re.findall(r"`([^`]+)`", text)
