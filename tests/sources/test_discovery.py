@@ -20,7 +20,7 @@ from tests.sources.writers import run_python  # noqa: E402
 from vario.errors import NothingReadable, SeveralRuns  # noqa: E402
 
 STEPS = tuple(range(1, 7))
-ROWS = [{"step": s, "reward": s / 40, "reward_std": 0.2, "kl": 0.01} for s in range(1, 13)]
+ROWS = [{"step": s, "reward": s / 40, "kl": 0.01} for s in range(1, 13)]
 Sampled = list[tuple[int, float]]
 """Prompt and reward of the four answers of a step."""
 
