@@ -74,7 +74,7 @@ def prime_rl(step: int) -> object:
 
 
 def areal(step: int) -> object:
-    return lines(*({**AREAL, "task_id": q, "sample_idx": n, "reward": r, "completion": text(step, n)} for n, (q, r) in enumerate(of(step))))
+    return lines(*({**AREAL, "task_id": q, "sample_idx": n, "head_version": step, "tail_version": step, "reward": r, "completion": text(step, n)} for n, (q, r) in enumerate(of(step))))
 
 
 def tinker(step: int) -> object:
@@ -310,6 +310,7 @@ def test_completions_in_an_object_store(tmp_path: Path) -> None:
             code, str(tmp_path / "run"), AWS_ACCESS_KEY_ID="x", AWS_SECRET_ACCESS_KEY="x",
             AWS_ENDPOINT_URL=f"http://{host}:{port}", AWS_DEFAULT_REGION="us-east-1",
         ).splitlines()  # fmt: skip
+        assert out[0].endswith(f" {4 * len(STEPS)} {list(STEPS)}")
         assert out[0] == f"('s3://bucket/run/completions',) {4 * len(STEPS)} {list(STEPS)}"
         assert json.loads(out[1])["completion"] == text(3, 1)
     finally:

@@ -387,7 +387,9 @@ def _thinned(drawn: pl.DataFrame, most: int) -> pl.DataFrame:
 
 
 def _kept(parts: list[PieceCounts], dump: Dump) -> Samples:
-    drawn = pl.concat([p.drawn for p in parts if p.drawn.height], how="diagonal").filter(~pl.col("evaluation"))
+    tables = [p.drawn for p in parts if p.drawn.width]
+    # a dump without texts has no sample that was measured
+    drawn = pl.concat([t for t in tables if t.height] or tables[:1], how="diagonal").filter(~pl.col("evaluation"))
     drawn = _thinned(drawn, MOST_KEPT).sort("step", "place_in_step", maintain_order=True)
     return Samples(
         tuple(dict.fromkeys(f.place for f in dump.files))[:1],
