@@ -209,20 +209,24 @@ def _samples(path: Path, table: Mapping[str, object], *, here: bool) -> tuple[tu
         raise ConfigError(f'{path}: [samples] holds lines such as completion = "text"')
     found: list[str] = []
     for place in places:
-        where = Path(place).expanduser()
-        if "://" in place:
-            if not here:
-                raise ConfigError(
-                    f"{path}: [samples] place is an address, and the file lies beside the log, not where you stand; "
-                    "if you trust it, name the address with --samples"
-                )
-            found.append(place)
-        elif has_magic(place):
-            root = Path(where.anchor) if where.is_absolute() else path.parent
-            found += sorted(str(p) for p in root.glob(str(where.relative_to(where.anchor)))) or [str(root / where)]
-        else:
-            found.append(str(path.parent / where))
+        if "://" in place and not here:
+            raise ConfigError(
+                f"{path}: [samples] place is an address, and the file lies beside the log, not where you stand; "
+                "if you trust it, name the address with --samples"
+            )
+        found += matching(place, path.parent)
     return tuple(found), {n: str(v) for n, v in columns.items()}
+
+
+def matching(place: str, root: Path) -> list[str]:
+    """The files and folders that a place names: an address, a path below `root` unless absolute, or a pattern of paths."""
+    if "://" in place:
+        return [place]
+    where = Path(place).expanduser()
+    if not has_magic(place) or (root / where).exists():
+        return [str(root / where)]
+    base = Path(where.anchor) if where.is_absolute() else root
+    return sorted(str(p) for p in base.glob(str(where.relative_to(where.anchor)))) or [str(base / where)]
 
 
 def _table(path: Path, where: str, value: object) -> dict[str, object]:

@@ -79,8 +79,7 @@ def counted(document: dict) -> set[str]:
 def test_what_lies_beside_the_log_is_counted(made: Path, capsys: Capture) -> None:
     document = diagnosed(capsys, made / "good")
     assert document["run"]["samples"] == {
-        "places": [str(made / "good" / "completions" / "completions_00002.parquet")], "counted": 400, "texts_measured": 400,
-        "steps": 50,
+        "places": [str(made / "good" / "completions")], "counted": 400, "texts_measured": 400, "steps": 50,
     }  # fmt: skip
     assert {"samples/reward/mean", "text/group-diversity", "signal/solved-share"} <= counted(document)
     assert document["run"]["metrics"]["reward/mean"] == {"key": "reward", "points": 100}, "what is logged stays logged"
@@ -106,10 +105,11 @@ def test_a_place_of_ones_own(made: Path, tmp_path: Path, capsys: Capture) -> Non
         assert document["run"]["samples"]["counted"] == 100 * A_STEP
         assert document["run"]["metrics"]["samples/reward/mean"]["points"] == 100
         assert document["run"]["framework"] == "trl"
-    shutil.copy(dump, tmp_path / "elsewhere" / "u.jsonl")
     some = diagnosed(capsys, made / "bare", "--samples", mine(tmp_path / "a.jsonl", range(1, 11)), "--samples",
                      mine(tmp_path / "b.jsonl", range(11, 31)), *mapping())  # fmt: skip
     assert (some["run"]["samples"]["counted"], some["run"]["samples"]["steps"]) == (30 * A_STEP, 30)
+    pattern = diagnosed(capsys, made / "bare", "--samples", tmp_path / "[ab].jsonl", *mapping())
+    assert pattern["run"]["samples"]["steps"] == 30
 
 
 def test_the_place_that_is_named_stands_for_what_is_found(made: Path, tmp_path: Path, capsys: Capture) -> None:

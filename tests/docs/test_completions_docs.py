@@ -273,9 +273,9 @@ def test_counted_and_logged(home: Path) -> None:
     run_ = vario.read(home / "runs/my-run")
     assert run_.series["reward/mean"].key == "reward"
     assert run_.series["samples/reward/mean"].counted
-    assert run_.series["signal/zero-variance-share"].counted, (
-        "logged as frac_reward_zero_std, and counted at every step"
-    )
+    assert not run_.series["signal/zero-variance-share"].counted
+    assert run_.series["samples/zero-variance-share"].counted
+    assert run_.series["reward/std/within-group"].counted, "TRL logs the batch's"
     assert set(series.LOGGED_AS) == {n for n in named() if n.startswith("samples/") and "source" not in n and n != "samples/reward/se"}  # fmt: skip
     assert series.COMPLETE == 0.9
     assert "nine tenths of its logged steps or more" in SAID

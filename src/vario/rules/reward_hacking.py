@@ -72,7 +72,11 @@ def reward_hacking(reward: Reward, witness: Witness | None, review: Review | Non
         )
     if not reward.rises():
         return
-    if review is not None and review.share >= MARKED:
+    rose = Evidence(
+        f"reward/mean rose from {number(reward.total.start)} to {number(reward.total.level)}", ("reward/mean",)
+    )
+    marked = review is not None and review.share >= MARKED
+    if review is not None and marked:
         yield Evidence(
             f"a person marked {len(review.hacked)} of {len(review.paid)} well-paid completions as hacked"
             f" ({percent(review.share)})",
@@ -80,16 +84,13 @@ def reward_hacking(reward: Reward, witness: Witness | None, review: Review | Non
             review.hacked[0].step,
             told=True,
         )
-        yield Evidence(
-            f"reward/mean rose from {number(reward.total.start)} to {number(reward.total.level)}", ("reward/mean",)
-        )
+        yield rose
     if witness is None or witness.score.points < LEAST:
         return
     score = witness.score
     if witness.fell() and witness.lost() > LOST and witness.best - witness.now > CLEAR_SDS * score.noise_sd:
-        yield Evidence(
-            f"reward/mean rose from {number(reward.total.start)} to {number(reward.total.level)}", ("reward/mean",)
-        )
+        if not marked:
+            yield rose
         yield Evidence(
             f"{score.name} ({witness.source}) fell from {number(witness.best)} to {number(witness.now)}",
             (score.name,),

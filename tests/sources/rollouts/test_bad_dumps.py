@@ -276,7 +276,7 @@ def test_lines_that_are_none(tmp_path: Path, kind: str, place: str, step: int) -
     assert run.samples is not None
     assert run.samples.counted >= 16 * STEPS
     if not kind.startswith("a number"):
-        says(run, "3 lines of the completions are broken")
+        says(run, "3 broken lines of the completions left out")
 
 
 def test_a_last_line_half_written(tmp_path: Path) -> None:
@@ -285,7 +285,7 @@ def test_a_last_line_half_written(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-30])
     run = read(root)
     assert counted(run) == WHOLE
-    says(run, "1 lines of the completions are broken")
+    says(run, "1 broken line of the completions left out")
 
 
 @pytest.mark.parametrize("step", [1, 4])
@@ -400,7 +400,7 @@ def test_steps_sampled_again_after_a_resume_in_one_file(tmp_path: Path) -> None:
     assert counted(run) == list(range(1, 11))
     sizes = dict(zip(counted(run), run.series["text/size/mean"].values.tolist(), strict=True))
     assert [sizes[s] for s in (6, 7, 8)] == [5.0] * 3
-    says(run, "3 steps were sampled again")
+    says(run, "3 steps sampled again")
 
 
 def test_steps_sampled_again_in_another_file(tmp_path: Path) -> None:

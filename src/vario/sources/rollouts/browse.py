@@ -37,7 +37,8 @@ TOKEN_COLUMNS: Mapping[str, tuple[str, ...]] = {
 class Sample:
     """One completion. `number` counts those of its step; `known` says which measures could be taken.
 
-    `measures`: reward, advantage, length (tokens), size (bytes), repetition, entropy, and truncated, garbled,
+    `measures`: reward, advantage, length (tokens; `estimated length` where it was brought from bytes by the logged
+    mean), size (bytes), repetition, entropy, and truncated (`estimated truncated` where the log's count told), garbled,
     duplicated, empty (0 or 1). `components`: single reward functions.
     """
 
@@ -248,6 +249,7 @@ def _sample(row: Mapping[str, object]) -> Sample:
         "reward": "reward", "advantage": "advantage", "length": "length", "size": "size", "repetition": "looped",
         "entropy": "entropy", "truncated": "truncated", "garbled": "garbled", "duplicated": "copied", "empty": "empty",
     }  # fmt: skip
+    known = {"length": "length_known", "truncated": "cut_known"}
     return Sample(
         _whole(row["step"]),
         _whole(row["place_in_step"]),
@@ -256,7 +258,11 @@ def _sample(row: Mapping[str, object]) -> Sample:
         _text(row["completion"]),
         _text(row["source"]),
         bool(row["evaluation"]),
-        {name: float(v) for name, key in names.items() if isinstance(v := row.get(key), int | float)},
+        {
+            f"estimated {name}" if name in known and not row[known[name]] else name: float(v)
+            for name, key in names.items()
+            if isinstance(v := row.get(key), int | float)
+        },
         {
             key.removeprefix(COMPONENT): float(v)
             for key, v in row.items()

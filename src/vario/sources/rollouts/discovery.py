@@ -34,13 +34,13 @@ def discover(places: Iterable[Path | str], base: Path | str, mapping: Mapping[st
     """
     files: list[DumpFile] = []
     warnings: list[str] = []
-    base = str(Path(base).parent if "://" not in str(base) and Path(base).is_file() else base)
+    base = _whole(str(Path(base).parent if "://" not in str(base) and Path(base).is_file() else base))
     listed: dict[str, int] = {}
     named: dict[str, str] = {}
-    for place in places:
-        below = dict(_listed(str(place), warnings))
-        listed |= below
-        named |= dict.fromkeys(below, str(place))
+    for place in map(_whole, map(str, places)):
+        there = dict(_listed(place, warnings))
+        listed |= there
+        named |= dict.fromkeys(there, place)
     shapes: dict[str, list[str]] = {}
     for path in sorted(prefer(list(listed))):
         shapes.setdefault(DIGITS.sub("0", path), []).append(path)
@@ -72,6 +72,11 @@ def discover(places: Iterable[Path | str], base: Path | str, mapping: Mapping[st
     if len(files) > MAX_FILES:
         warnings.append(f"{len(files)} files with completions: the first {MAX_FILES} were read")
     return Dump(in_order(files[:MAX_FILES]), tuple(dict.fromkeys(warnings)))
+
+
+def _whole(place: str) -> str:
+    """A path that means the same in every process, wherever it was started."""
+    return place if "://" in place else os.path.abspath(place)  # noqa: PTH100  (links are kept as they are)
 
 
 def _listed(place: str, warnings: list[str]) -> Iterator[tuple[str, int]]:

@@ -111,7 +111,7 @@ def with_samples(run: Run, dump: Dump, options: SampleOptions) -> Run:
     """The run with what its completions say: series that the log lacks, the counted twins of some, and the samples.
 
     A metric that is logged stays as logged, unless it is defined on samples and was counted at nine tenths of
-    its steps: then the count stands in its place. `Series.key` says which.
+    its steps: then the count stands in its place. What has a counted twin (`LOGGED_AS`) keeps both, to be compared.
     """
     run, unsettled = settled(run, dump)
     wishes = wishes_of(run, options)
@@ -145,7 +145,7 @@ def with_samples(run: Run, dump: Dump, options: SampleOptions) -> Run:
         run,
         series=MappingProxyType(dict(sorted(series.items()))),
         logged_steps=run.logged_steps if run.logged_steps.size else train["step"].to_numpy().astype(np.int64),
-        samples=_kept(parts, dump),
+        samples=_kept(parts, run.dumps),
         framework=run.framework if run.series or run.framework != "generic" else dump.frameworks[0],
         warnings=(*run.warnings, *dict.fromkeys(warnings)),
     )
@@ -248,11 +248,13 @@ def _remarks(parts: list[PieceCounts]) -> list[str]:
     repeated, regrouped = sum(p.repeated for p in parts), sum(p.regrouped for p in parts)
     made = [text for p in parts for text in p.troubles.texts]
     if lines:
-        made.append(f"{lines} lines of the completions are broken, and were left out")
+        made.append(f"{lines} broken {'line' if lines == 1 else 'lines'} of the completions left out")
     if dropped:
-        made.append(f"{dropped} rows of the completions are padding or failed, and were left out")
+        made.append(f"{dropped} {'row' if dropped == 1 else 'rows'} of the completions left out: padding, or failed")
     if repeated:
-        made.append(f"{repeated} steps were sampled again after a resume; the later samples count")
+        made.append(
+            f"{repeated} {'step' if repeated == 1 else 'steps'} sampled again after a resume; the later samples count"
+        )
     if regrouped:
         made.append(f"{regrouped} steps do not hold groups as configured; equal prompts were taken as groups")
     return made
@@ -354,11 +356,7 @@ def _joined(run: Run, counted: Mapping[str, Series], label: str) -> dict[str, Se
         logged = LOGGED_AS.get(name)
         if logged is not None and logged not in series:
             series[logged] = made
-        elif logged is not None:
-            series[name] = made
-            if logged in FROM_SAMPLES and _complete(series[logged], made):
-                series[logged] = made
-        elif name not in series or (name in FROM_SAMPLES and _complete(series[name], made)):
+        elif logged is not None or name not in series or (name in FROM_SAMPLES and _complete(series[name], made)):
             series[name] = made
     return series
 
@@ -386,13 +384,13 @@ def _thinned(drawn: pl.DataFrame, most: int) -> pl.DataFrame:
     return drawn.filter(pl.col("step").is_in(steps.gather_every(-(-drawn.height // most)).implode()))
 
 
-def _kept(parts: list[PieceCounts], dump: Dump) -> Samples:
+def _kept(parts: list[PieceCounts], places: tuple[str, ...]) -> Samples:
     tables = [p.drawn for p in parts if p.drawn.width]
     # a dump without texts has no sample that was measured
     drawn = pl.concat([t for t in tables if t.height] or tables[:1], how="diagonal").filter(~pl.col("evaluation"))
     drawn = _thinned(drawn, MOST_KEPT).sort("step", "place_in_step", maintain_order=True)
     return Samples(
-        tuple(dict.fromkeys(f.place for f in dump.files))[:1],
+        places,
         drawn["step"].to_numpy().astype(np.int64),
         drawn["place_in_step"].to_numpy().astype(np.int64),
         drawn["group"].to_numpy(),

@@ -19,7 +19,7 @@ from vario.rules.choice import choose
 from vario.surfaces.cli.compare_page import comparison_json, comparison_text
 from vario.surfaces.cli.metrics_page import known_metrics, metrics_page
 from vario.surfaces.cli.rule_page import rule_list, rule_page
-from vario.surfaces.cli.samples_command import add_samples, run_samples
+from vario.surfaces.cli.samples_command import NAME, add_samples, run_samples
 from vario.surfaces.cli.text import diagnosis_text
 from vario.surfaces.cli.wishes import (
     Wishes,
@@ -229,7 +229,11 @@ def _run(options: argparse.Namespace) -> int:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit code and never lets a traceback out."""
     parser = _parser()
-    options = parser.parse_args(arguments)
+    options, more = parser.parse_known_args(arguments)
+    if more and options.command == "samples" and all(NAME.fullmatch(word) for word in more):
+        options.names += more  # names may stand behind options, too
+    elif more:
+        parser.error(f"unrecognized arguments: {' '.join(more)}")
     if options.command is None:
         parser.print_help()
         return FAILED

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 import textwrap
 from collections.abc import Iterator, Sequence
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from vario.sources.rollouts.browse import Browser, Query, Sample
 
 WIDTH = 80
+NAME = re.compile(r"-?\d+/\d+")
+"""A completion, as findings name it."""
 ORDERS = ("reward", "advantage", "length", "repetition", "entropy")
 KINDS = ("truncated", "repetitive", "duplicated", "garbled", "empty")
 MOST_SAMPLES = 1_000
@@ -205,10 +208,13 @@ def _measures(sample: Sample) -> list[str]:
     made = [f"{name} {number(held[name])}" for name in ("reward", "advantage") if name in held]
     if "length" in held:
         made.append(f"{held['length']:.0f} tokens")
+    elif "estimated length" in held:
+        made.append(f"about {held['estimated length']:.0f} tokens")
     elif "size" in held:
         made.append(f"{held['size']:.0f} bytes")
     if held.get("repetition", 0.0) > 0.0:
         made.append(f"{100.0 * held['repetition']:.0f} % of its end in a loop")
+    made += ["probably truncated"] if held.get("estimated truncated") == 1.0 else []
     made += [word for word in ("truncated", "garbled", "duplicated", "empty") if held.get(word) == 1.0]
     if sample.source:
         made.append(shown(sample.source))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vario.errors import ConfigError, SourceError
-from vario.project_file import COLUMN_WORDS, Project, find_project, known_column
+from vario.project_file import COLUMN_WORDS, Project, find_project, known_column, matching
 from vario.rules.choice import Choice, choose
 from vario.run import Run
 from vario.sources import read, read_all
@@ -87,7 +87,8 @@ def sample_options(options: argparse.Namespace, project: Project) -> SampleOptio
         raise ConfigError("--workers: at least 1")
     return SampleOptions(
         read=getattr(options, "count", True),
-        places=tuple(getattr(options, "samples", [])) or project.samples,
+        places=tuple(p for given in getattr(options, "samples", []) for p in matching(given, Path()))
+        or project.samples,
         mapping=mapping,
         all_text=getattr(options, "all_text", False),
         workers=workers,
@@ -116,7 +117,12 @@ def add_judgement_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--baseline", metavar="FILE", help="the model before RL, from `vario baseline`")
     parser.add_argument("--reference", metavar="RUN", help="a healthy run of the same recipe: its range is normal")
-    parser.add_argument("--no-replay", dest="replay", action="store_false", help="look once: faster, no detected_at")
+    parser.add_argument(
+        "--no-replay",
+        dest="replay",
+        action="store_false",
+        help="look once: faster, without detected_at, and a pattern need not have held at earlier looks",
+    )
 
 
 @dataclass(frozen=True, slots=True)
