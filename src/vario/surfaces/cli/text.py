@@ -255,8 +255,11 @@ def _blind(diagnosis: Diagnosis) -> list[str]:
     by_missing: dict[tuple[str, ...], list[str]] = {}
     ways: dict[tuple[str, ...], str] = {}
     for check in diagnosis.unknown:
-        by_missing.setdefault(check.missing, []).append(check.name)
-        ways[check.missing] = check.enable
+        # what completions would show has one way to be had, whatever it is called
+        sampled = bool(check.enable) and check.enable == diagnosis.run.how_to_sample
+        missing = ("completions",) if sampled else check.missing
+        by_missing.setdefault(missing, []).append(check.name)
+        ways[missing] = check.enable
     relevant = {m: names for m, names in by_missing.items() if ways[m]}
     reasons: dict[str, list[str]] = {}
     for key, why in diagnosis.run.unsettled.items():
