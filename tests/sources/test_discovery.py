@@ -314,3 +314,26 @@ def test_completions_in_an_object_store(tmp_path: Path) -> None:
         assert json.loads(out[1])["completion"] == text(3, 1)
     finally:
         server.stop()
+
+
+def test_an_evaluation_without_a_log_stands_for_itself(tmp_path: Path) -> None:
+    rows = [
+        {"input_prompt": f"q{i // 4}", "output_response": f"answer {i}", "score": float(i % 2), "stop_reason": "stop",
+         "env_class": "maths", "env_extras": {}, "data_source": "maths"}
+        for i in range(16)
+    ]  # fmt: skip
+    place = tmp_path / "dumped_evals" / "global_step_10_evals"
+    place.mkdir(parents=True)
+    (place / "maths.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    run = vario.read(tmp_path)
+    assert run.framework == "skyrl"
+    assert run.series["reward/mean"].values.tolist() == [0.5]
+    assert run.logged_steps.tolist() == [10]
+    assert run.samples is not None
+    assert len(run.samples) == 16
+    (tmp_path / "metrics.jsonl").write_text(
+        "".join(json.dumps({"step": s, "reward/avg_raw_reward": 0.1 * s, "policy/loss": 0.1}) + "\n" for s in range(1, 12))
+    )
+    beside = vario.read(tmp_path)
+    assert not beside.series["reward/mean"].counted
+    assert beside.series["eval/score/mean"].values.tolist() == [0.5]

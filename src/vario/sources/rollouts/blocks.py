@@ -378,6 +378,4 @@ def _placed(frame: pl.DataFrame, one: DumpFile) -> pl.DataFrame:
     step = pl.col("step")
     if one.step is not None:
         step = step.fill_null(one.step)
-    return frame.with_columns(
-        step=step.fill_null(0), evaluation=pl.lit(one.evaluation or one.layout.evaluation), place=pl.lit(one.place)
-    )
+    return frame.with_columns(step=step.fill_null(0), evaluation=pl.lit(one.held_out), place=pl.lit(one.place))

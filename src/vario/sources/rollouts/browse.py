@@ -109,6 +109,7 @@ class Browser:
             NothingReadable: there are none. ConfigError: there are none where the user said.
         """
         dump = discover(run.dumps, run.path.partition("#")[0], options.mapping or None) if run.dumps else Dump(())
+        dump = dump.for_run(run)
         if not dump.files and options.places:
             raise ConfigError(f"--samples: no completions that vario can read in {', '.join(options.places[:3])}")
         if not dump.files:
@@ -187,7 +188,7 @@ class Browser:
     def _files(self, span: tuple[int, int] | None, *, evaluation: bool) -> Iterator[DumpFile]:
         for one in self.dump.files:
             outside = span is not None and one.step is not None and not span[0] <= one.step <= span[1]
-            if not outside and (one.evaluation or one.layout.evaluation) == evaluation:
+            if not outside and one.held_out == evaluation:
                 yield one
 
     def _rows(self, span: tuple[int, int] | None, *, evaluation: bool) -> Iterator[pl.DataFrame]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import IO
 
+from vario.run import Run
 from vario.sources.opening import open_log
 from vario.sources.rollouts.layouts import Layout, by_key, generic
 
@@ -25,8 +26,9 @@ class DumpFile:
         place: a local path, or an address for fsspec.
         layout_key: which layout reads it; `mapping` where the user named the columns.
         step: the step that the file's name tells; None where the rows do.
-        evaluation: whether its rows are of an evaluation.
+        evaluation: whether its name says that its rows are of an evaluation.
         size: bytes.
+        alone: whether evaluations are all that there is: then they are looked at as a run's own samples.
     """
 
     place: str
@@ -35,6 +37,12 @@ class DumpFile:
     evaluation: bool = False
     size: int = 0
     mapping: tuple[tuple[str, str], ...] = ()
+    alone: bool = False
+
+    @property
+    def held_out(self) -> bool:
+        """Whether its rows are held out of a run's training samples: an evaluation's, beside something else."""
+        return (self.evaluation or self.layout.evaluation) and not self.alone
 
     @property
     def layout(self) -> Layout:
@@ -97,6 +105,13 @@ class Dump:
     def frameworks(self) -> tuple[str, ...]:
         """Whose layouts the files have."""
         return tuple(dict.fromkeys(f.layout.name for f in self.files))
+
+    def for_run(self, run: Run) -> Dump:
+        """The dump as it belongs to a run: an evaluation without any log stands for itself."""
+        logged = any(not series.counted for series in run.series.values())
+        if logged or not all(one.held_out for one in self.files):
+            return self
+        return replace(self, files=tuple(replace(one, alone=True) for one in self.files))
 
     def pieces(self) -> list[Piece]:
         """The same pieces wherever they are worked on: no step is divided, whatever the number of workers.

@@ -113,6 +113,7 @@ def with_samples(run: Run, dump: Dump, options: SampleOptions) -> Run:
     A metric that is logged stays as logged, unless it is defined on samples and was counted at nine tenths of
     its steps: then the count stands in its place. What has a counted twin (`LOGGED_AS`) keeps both, to be compared.
     """
+    dump = dump.for_run(run)
     run, unsettled = settled(run, dump)
     wishes = wishes_of(run, options)
     pieces = dump.pieces()
