@@ -27,6 +27,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, field
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -188,7 +189,7 @@ def most_alarms(seen: int, confidence: float = 0.95) -> float:
 
 def all_of(work: Callable, jobs: Sequence) -> list:
     """Do the jobs on two cores."""
-    with ProcessPoolExecutor(WORKERS) as pool:
+    with ProcessPoolExecutor(WORKERS, get_context("spawn")) as pool:  # polars has threads, which no fork survives
         return list(pool.map(work, jobs, chunksize=max(len(jobs) // (8 * WORKERS), 1)))
 
 

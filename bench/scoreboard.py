@@ -32,6 +32,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, field
+from multiprocessing import get_context
 from pathlib import Path
 
 from shared import labels_of, raw_log, share, shared_folder, table, vocabulary_of
@@ -110,7 +111,7 @@ def _diagnose(path: str) -> dict:
 
 def diagnose_all(paths: dict[str, Path]) -> dict[str, dict]:
     """Diagnoses by run id, on all cores."""
-    with ProcessPoolExecutor(os.cpu_count()) as pool:
+    with ProcessPoolExecutor(os.cpu_count(), get_context("spawn")) as pool:  # polars has threads, which no fork survives
         return dict(zip(paths, pool.map(_diagnose, map(str, paths.values())), strict=True))
 
 

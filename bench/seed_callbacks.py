@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -242,5 +243,5 @@ def _document(path: str) -> dict:
 
 def documents(paths: dict[str, Path]) -> dict[str, dict]:
     """The callbacks over all files."""
-    with ProcessPoolExecutor(min(os.cpu_count() or 1, 2)) as pool:
+    with ProcessPoolExecutor(min(os.cpu_count() or 1, 2), get_context("spawn")) as pool:  # polars has threads, which no fork survives
         return dict(zip(paths, pool.map(_document, map(str, paths.values())), strict=True))
