@@ -294,23 +294,24 @@ def test_completions_in_an_object_store(tmp_path: Path) -> None:
     server_of = pytest.importorskip("moto.server")
     dumped(log(tmp_path / "run"), "trl")
     (tmp_path / "run" / "config.json").write_text('{"beta": 0.1, "learning_rate": 1e-6, "num_generations": 2}')
+    # a bucket of its own: what such servers hold is shared by all of one process
     server = server_of.ThreadedMotoServer(port=0, verbose=False)
     server.start()
     try:
         host, port = server.get_host_and_port()
         code = (
             "import sys, fsspec, vario\n"
-            "fs = fsspec.filesystem('s3'); fs.mkdir('bucket'); fs.put(sys.argv[1], 'bucket/run', recursive=True)\n"
-            "run = vario.read('s3://bucket/run')\n"
+            "fs = fsspec.filesystem('s3'); fs.mkdir('sampled'); fs.put(sys.argv[1], 'sampled/run', recursive=True)\n"
+            "run = vario.read('s3://sampled/run')\n"
             "print(run.dumps, run.samples.counted, run.series['reward/std/within-group'].steps.tolist())\n"
             "from vario.surfaces.cli import main\n"
-            "main(['samples', 's3://bucket/run', '3/1', '--json'])\n"
+            "main(['samples', 's3://sampled/run', '3/1', '--json'])\n"
         )
         out = run_python(
             code, str(tmp_path / "run"), AWS_ACCESS_KEY_ID="x", AWS_SECRET_ACCESS_KEY="x",
             AWS_ENDPOINT_URL=f"http://{host}:{port}", AWS_DEFAULT_REGION="us-east-1",
         ).splitlines()  # fmt: skip
-        assert out[0] == f"('s3://bucket/run/completions',) {4 * len(STEPS)} {list(STEPS)}"
+        assert out[0] == f"('s3://sampled/run/completions',) {4 * len(STEPS)} {list(STEPS)}"
         assert json.loads(out[1])["completion"] == text(3, 1)
     finally:
         server.stop()
