@@ -123,18 +123,18 @@ def test_an_object_store(here: Path) -> None:
         keys = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x", "AWS_ENDPOINT_URL": f"http://{host}:{port}", "AWS_DEFAULT_REGION": "us-east-1"}
         code = (
             "import json, sys, fsspec\nfrom tests.fleet.trees import fleet\n"
-            "fs = fsspec.filesystem('s3'); fs.mkdir('bucket'); fs.put('runs/', 'bucket/experiments/', recursive=True)\n"
-            "fs.pipe('bucket/experiments/nohup.out', b'hello')\n"
+            "fs = fsspec.filesystem('s3'); fs.mkdir('fleets'); fs.put('runs/', 'fleets/experiments/', recursive=True)\n"
+            "fs.pipe('fleets/experiments/nohup.out', b'hello')\n"
             "def judge():\n"
-            "    made = fleet('s3://bucket/experiments', '-o', 's3://bucket/out/f.jsonl', '-o', 's3://bucket/out/f.parquet', '--no-replay', '--workers', '2')\n"
+            "    made = fleet('s3://fleets/experiments', '-o', 's3://fleets/out/f.jsonl', '-o', 's3://fleets/out/f.parquet', '--no-replay', '--workers', '2')\n"
             "    fs.invalidate_cache()\n"
-            "    documents = [json.loads(line) for line in fs.cat('bucket/out/f.jsonl').splitlines()]\n"
+            "    documents = [json.loads(line) for line in fs.cat('fleets/out/f.jsonl').splitlines()]\n"
             "    print(made, [(d['fleet']['name'], d['run']['path']) for d in documents], [d['fleet']['seconds'] == -1 for d in documents], file=sys.stderr)\n"
             "    for d in documents: d['fleet']['seconds'] = -1\n"
-            "    fs.pipe('bucket/out/f.jsonl', ''.join(json.dumps(d) + '\\n' for d in documents).encode())\n"
+            "    fs.pipe('fleets/out/f.jsonl', ''.join(json.dumps(d) + '\\n' for d in documents).encode())\n"
             "judge(); judge()\n"
-            "state = json.loads(fs.cat('bucket/experiments/sweep/dpo-healthy/trainer_state.json')); state['log_history'].pop()\n"
-            "fs.pipe('bucket/experiments/sweep/dpo-healthy/trainer_state.json', json.dumps(state).encode())\n"
+            "state = json.loads(fs.cat('fleets/experiments/sweep/dpo-healthy/trainer_state.json')); state['log_history'].pop()\n"
+            "fs.pipe('fleets/experiments/sweep/dpo-healthy/trainer_state.json', json.dumps(state).encode())\n"
             "judge()\n"
         )
         env = {**os.environ, **keys, "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])}
@@ -142,5 +142,5 @@ def test_an_object_store(here: Path) -> None:
     finally:
         server.stop()
     told = [line for line in done.stderr.splitlines() if line.startswith("1 [")]
-    runs = [(name, f"s3://bucket/experiments/{name}") for name in ("sweep/grpo-drift", "sweep/grpo-length-hack", "sweep/dpo-healthy", "broken")]
+    runs = [(name, f"s3://fleets/experiments/{name}") for name in ("sweep/grpo-drift", "sweep/grpo-length-hack", "sweep/dpo-healthy", "broken")]
     assert told == [f"1 {runs} {kept}" for kept in ([False] * 4, [True, True, True, False], [True, True, False, False])], done.stderr[-3000:]

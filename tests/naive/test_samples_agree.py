@@ -273,7 +273,7 @@ def test_the_blocks_hold_the_letters_that_unicode_says() -> None:
 def test_the_order_of_the_rows_in_a_step_does_not_matter(seed: int) -> None:
     """But for how well one text packs behind another, and where the log tells how many were cut and lengths are equal."""
     rng = random.Random(seed)
-    rows, wishes = table(rng, steps=3)
+    rows, wishes = table(rng, steps=3, resumed=False)
     rows = [{**row, "place": str(row["step"])} for row in rows]
     wishes = replace(wishes, all_text=True, cut={})
     first = slow.reduced(rows, Grouping.COLUMN, wishes, weighted=True)

@@ -442,7 +442,7 @@ def test_memory_of_a_hostile_csv_is_bounded(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["samples.parquet", "samples.csv", "samples.json", "samples.jsonl", "samples.ndjson"])
-def test_samples_with_rewards_are_no_run(tmp_path: Path, name: str) -> None:
+def test_samples_with_rewards_are_no_log(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     rows: list[dict[str, object]] = [{"step": s // 4, "prompt": "2 + 2", "completion": "it is\n4", "reward": s / 16} for s in range(16)]
     if name.endswith("parquet"):
@@ -450,8 +450,15 @@ def test_samples_with_rewards_are_no_run(tmp_path: Path, name: str) -> None:
     else:
         text = {"csv": written(rows), "json": json.dumps(rows)}.get(name.split(".")[1], "".join(json.dumps(r) + "\n" for r in rows))
         save(path, text)
-    with pytest.raises(NothingReadable, match="samples"):
-        vario.read(path)
+    if name.endswith(".json"):  # a document is no table of samples
+        with pytest.raises(NothingReadable, match="samples"):
+            vario.read(path)
+        return
+    run = vario.read(path)
+    assert run.samples is not None
+    assert run.samples.counted == 16
+    assert all(series.counted for series in run.series.values()), "no sample is taken for a step's metrics"
+    assert run.series["reward/mean"].values.tolist() == [s / 16 + 1.5 / 16 for s in (0, 4, 8, 12)]
 
 
 def test_metrics_beside_a_sample_are_a_run(tmp_path: Path) -> None:

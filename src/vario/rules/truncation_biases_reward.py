@@ -33,6 +33,7 @@ SOME, HIGH = 0.05, 0.2
     Severity.WARNING,
     holds=3,
     causes=("the cap is below the natural length", "the reward scores unfinished text", "running on is paid"),
+    explains=("truncation-high",),
     turns=(
         raise_("max-completion-length", "let the answers end by themselves"),
         set_("overlong-filter", True, "keep cut samples out of the loss"),

@@ -22,7 +22,7 @@ NOTABLE = 0.1
         raise_("max-completion-length", "cover the 95th percentile of natural lengths"),
         set_("overlong-filter", True, "keep cut samples out of the loss"),
     ),
-    explains=("metric-over-budget", "truncation-biases-reward"),
+    explains=("metric-over-budget",),
 )
 def truncation_high(truncation: Truncation) -> Iterator[Sign]:
     """A large share of completions is cut at the cap.

@@ -223,7 +223,8 @@ def is_samples(reader: ModuleType, path: Path, head: bytes) -> bool:
         return False
     line = head.lstrip(b"\xef\xbb\xbf \t\r\n").split(b"\n", 1)[0]
     texts = set(re.findall(rb'"([A-Za-z_]+)"\s*:\s*["\[{]', line[:2000]))
-    return len({k.decode() for k in texts} & SAMPLE_KEYS) >= 2
+    numbers = {k.decode() for k in re.findall(rb'"([^"\\]{1,80})"\s*:\s*[-\d]', line[:2000])}
+    return len({k.decode() for k in texts} & SAMPLE_KEYS) >= 2 and not of_a_step(numbers)
 
 
 def load(place: Place) -> list[Table]:
