@@ -41,7 +41,8 @@ from vario.verdict import review as queue
 
 pl = pytest.importorskip("polars")
 
-from vario.sources.rollouts import browse, counting, dumps, series  # noqa: E402
+from vario.sources import sampled  # noqa: E402
+from vario.sources.rollouts import counting, dumps, series  # noqa: E402
 from vario.sources.rollouts.layouts import LAYOUTS, layout_of  # noqa: E402
 
 PAGE = "completions"
@@ -319,8 +320,8 @@ def test_the_project_file_says_what_the_options_say(told: list[Told]) -> None:
 
 def test_what_can_be_wished_is_told() -> None:
     sentence = SAID.split("`--by` takes")[1].split(". ")[0]
-    assert quoted(f"{sentence}".split("`--only` takes")[0]) == list(browse.ORDERS)
-    assert quoted(sentence.split("`--only` takes")[1]) == list(browse.KINDS)
+    assert quoted(f"{sentence}".split("`--only` takes")[0]) == list(sampled.ORDERS)
+    assert quoted(sentence.split("`--only` takes")[1]) == list(sampled.KINDS)
 
 
 def test_the_answer_that_is_shown_is_right_and_unpaid(told: list[Told]) -> None:

@@ -10,6 +10,10 @@ from vario.errors import ConfigError, NothingReadable
 from vario.run import Run
 from vario.sources.marks import marks_file, read_marks
 
+ORDERS = ("reward", "advantage", "length", "repetition", "entropy")
+"""What completions can be sorted by."""
+KINDS = ("truncated", "repetitive", "duplicated", "garbled", "empty")
+"""What completions can be picked by."""
 FOLDER_SETTINGS = (
     "trainer.rollout_data_dir",
     "trainer.validation_data_dir",

@@ -23,6 +23,11 @@ def recognises(_path: Path, head: bytes) -> bool:
     return head.startswith(MAGIC)
 
 
+def panicked(error: BaseException) -> bool:
+    """Whether polars gave up on what is broken deeper down: its panics are no `Exception`."""
+    return type(error).__name__ == "PanicException"
+
+
 def holds_samples(path: Path) -> bool:
     """Whether its rows are samples, by its columns; False where that cannot be told."""
     try:
@@ -32,7 +37,7 @@ def holds_samples(path: Path) -> bool:
     try:
         columns = set(polars.read_parquet_schema(path))
     except BaseException as error:
-        if isinstance(error, polars.exceptions.PolarsError | OSError) or type(error).__name__ == "PanicException":
+        if isinstance(error, polars.exceptions.PolarsError | OSError) or panicked(error):
             return False
         raise
     return len(SAMPLE_KEYS & columns) >= 2 and not of_a_step(columns)
@@ -55,7 +60,7 @@ def read(path: Path) -> Table:
     except (polars.exceptions.PolarsError, OSError) as error:
         raise Malformed(f"{path}: damaged Parquet ({str(error)[:120]}); is it still being written?") from error
     except BaseException as error:
-        if type(error).__name__ != "PanicException":  # what is broken deeper down, the library gives up on
+        if not panicked(error):
             raise
         raise Malformed(f"{path}: damaged Parquet ({str(error)[:120]}); is it still being written?") from error
     if len(SAMPLE_KEYS & set(frame.columns)) >= 2 and not of_a_step(frame.columns):

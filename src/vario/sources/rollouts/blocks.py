@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import IO, Any
@@ -12,7 +11,8 @@ import polars as pl
 from vario.errors import SourceError
 from vario.sources.fast_json import loads
 from vario.sources.opening import cut_short
-from vario.sources.rollouts.columns import COLUMNS, COMPONENT, CONVERT, step_of, text_of
+from vario.sources.readers.parquet import panicked
+from vario.sources.rollouts.columns import COLUMNS, COMPONENT, CONVERT, step_of
 from vario.sources.rollouts.dumps import DumpFile, Piece
 from vario.sources.rollouts.layouts import Layout
 from vario.sources.rollouts.layouts.base import Row
@@ -65,7 +65,7 @@ def blocks(piece: Piece, troubles: Troubles) -> Iterator[pl.DataFrame]:
         except (SourceError, OSError, ValueError, RecursionError, pl.exceptions.PolarsError) as error:
             troubles.say(f"{one.name}: cannot be read ({_why(error)}); the other files were used")
         except BaseException as error:
-            if type(error).__name__ != "PanicException":  # what is broken deeper down, polars gives up on
+            if not panicked(error):
                 raise
             troubles.say(f"{one.name}: damaged ({str(error)[:160]}); the other files were used")
     if held:
@@ -357,21 +357,7 @@ def _converted(column: pl.Series, name: str) -> pl.Series:
     if simple and wanted == pl.String and name not in ("prompt", "completion"):
         return column.cast(pl.String)
     convert = CONVERT[name]
-    values = column.to_list()
-    if name in ("prompt", "completion") and kind == pl.String:
-        return column
-    return _series(name, [convert(_plain(v, name)) for v in values], wanted)
-
-
-def _plain(value: object, name: str) -> object:
-    """Messages that a table holds as a text of JSON are messages."""
-    if name in ("prompt", "completion") and isinstance(value, str) and value[:2] in ("[{", '{"'):
-        try:
-            found = json.loads(value)
-        except (ValueError, RecursionError):
-            return value
-        return found if text_of(found) else value
-    return value
+    return _series(name, [convert(v) for v in column.to_list()], wanted)
 
 
 def _placed(frame: pl.DataFrame, one: DumpFile) -> pl.DataFrame:

@@ -17,9 +17,6 @@ from vario.sources.rollouts.dumps import Dump, DumpFile, Piece
 from vario.sources.rollouts.series import settled, wishes_of
 from vario.sources.sampled import SampleOptions
 
-ORDERS = ("reward", "advantage", "length", "repetition", "entropy")
-"""What completions can be sorted by."""
-KINDS = ("truncated", "repetitive", "duplicated", "garbled", "empty")
 REPETITIVE = 0.2
 """Share of its end inside a loop from which a completion is repetitive (methods, 5.5: all loops, no prose)."""
 TOKEN_COLUMNS: Mapping[str, tuple[str, ...]] = {
@@ -66,8 +63,8 @@ class Query:
         steps: first and last step, None for all.
         names: (step, number) of single ones.
         like: (step, number) of one whose whole group is wished.
-        kind: one of KINDS.
-        by: one of ORDERS; None keeps the order of the dump.
+        kind: one of `sampled.KINDS`.
+        by: one of `sampled.ORDERS`; None keeps the order of the dump.
         lowest: the lowest first.
         evaluation: samples of evaluations instead.
         most: so many at most.

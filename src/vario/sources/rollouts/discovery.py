@@ -11,6 +11,7 @@ import polars as pl
 
 from vario.errors import SourceError
 from vario.sources.fast_json import loads
+from vario.sources.readers.parquet import panicked
 from vario.sources.rollouts.dumps import TABLES, Dump, DumpFile, in_order
 from vario.sources.rollouts.layouts import Layout, generic, layout_of, prefer
 
@@ -126,7 +127,7 @@ def _layout(alike: list[str], base: str, mapping: Mapping[str, str] | None, warn
         except (SourceError, OSError, ValueError, RecursionError, pl.exceptions.PolarsError) as error:
             troubles.append(f"{below}: cannot be read ({str(error)[:160]})")
         except BaseException as error:
-            if type(error).__name__ != "PanicException":  # polars, on what is broken deep down
+            if not panicked(error):
                 raise
             troubles.append(f"{below}: damaged ({str(error)[:160]})")
         else:

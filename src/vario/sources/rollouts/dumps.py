@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import IO
@@ -99,7 +99,6 @@ class Dump:
 
     files: tuple[DumpFile, ...]
     warnings: tuple[str, ...] = ()
-    mapping: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def frameworks(self) -> tuple[str, ...]:

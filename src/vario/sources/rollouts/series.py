@@ -14,6 +14,7 @@ import polars as pl
 from vario.catalogue import FROM_SAMPLES
 from vario.run import Floats, Run, Series
 from vario.samples import Samples
+from vario.sources.readers.parquet import panicked
 from vario.sources.rollouts.blocks import Troubles, blocks
 from vario.sources.rollouts.counting import STEP, Wishes, count
 from vario.sources.rollouts.discovery import LOOKED_INTO, first_keys
@@ -60,7 +61,6 @@ class PieceCounts:
 
     steps: pl.DataFrame
     drawn: pl.DataFrame
-    names: tuple[str, ...]
     rows: int
     troubles: Troubles
     repeated: int
@@ -70,7 +70,7 @@ class PieceCounts:
 def count_piece(task: _Task) -> PieceCounts | None:
     """Count one piece; the same wherever it is done. None if it holds no sample."""
     troubles = Troubles()
-    steps, drawn, names = [], [], tuple[str, ...]()
+    steps, drawn = [], []
     rows = repeated = regrouped = 0
     layout = task.piece.files[0].layout
     for block in blocks(task.piece, troubles):
@@ -86,20 +86,16 @@ def count_piece(task: _Task) -> PieceCounts | None:
                 held.with_columns(copied).filter("drawn").select(*STEP, "place_in_step", "group", *MEASURES), task.kept
             )
         )
-        names = tuple(dict.fromkeys([*names, *counted.names]))
         rows += held.height
         repeated += counted.repeated
         regrouped += counted.regrouped
     if not steps:
         return (
-            PieceCounts(pl.DataFrame(), pl.DataFrame(), (), 0, troubles, 0, 0)
-            if troubles.texts or troubles.lines
-            else None
+            PieceCounts(pl.DataFrame(), pl.DataFrame(), 0, troubles, 0, 0) if troubles.texts or troubles.lines else None
         )
     return PieceCounts(
         pl.concat(steps, how="diagonal"),
         _thinned(pl.concat(drawn, how="diagonal"), task.kept),
-        names,
         rows,
         troubles,
         repeated,
@@ -167,7 +163,7 @@ def _first_names(dump: Dump) -> list[str]:
         except Exception:
             continue
         except BaseException as error:
-            if type(error).__name__ != "PanicException":  # polars, on what is broken deep down
+            if not panicked(error):
                 raise
     return []
 

@@ -19,7 +19,7 @@ from vario.rules.choice import Choice
 from vario.run import Run
 from vario.samples import Mark
 from vario.sources.marks import WORDS, marks_file, read_marks, write_mark
-from vario.sources.sampled import SampleOptions
+from vario.sources.sampled import KINDS, ORDERS, SampleOptions
 from vario.surfaces.cli.spark import sparkline
 from vario.surfaces.cli.wishes import Wishes, add_sample_options, add_source_options, sample_options
 from vario.surfaces.privacy import head_of, masked_tokens, shown
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 WIDTH = 80
 NAME = re.compile(r"-?\d+/\d+")
 """A completion, as findings name it."""
-ORDERS = ("reward", "advantage", "length", "repetition", "entropy")
-KINDS = ("truncated", "repetitive", "duplicated", "garbled", "empty")
 MOST_SAMPLES = 1_000
 """Completions that one answer carries."""
 TOKENS_SHOWN = 60

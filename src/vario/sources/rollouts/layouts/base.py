@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 
 from vario.sources.rollouts.columns import COMPONENT
@@ -71,10 +71,6 @@ class Layout:
     evaluation: bool = False
     source: str = ""
     lacks: frozenset[str] = frozenset()
-    known: frozenset[str] = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "known", frozenset(k for keys in self.fields.values() for k in keys))
 
     def recognises(self, path: str, keys: Iterable[str]) -> bool:
         """Whether a file at this path, whose first object holds these keys, is this framework's."""

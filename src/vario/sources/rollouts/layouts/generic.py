@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from vario.sources.rollouts.columns import COMPONENT
 from vario.sources.rollouts.layouts.base import HELD_OUT, Grouping, Layout
@@ -54,16 +55,7 @@ LAYOUT = Layout(
     components=_components,
     source="words in common use",
 )
-BY_GROUP = Layout(
-    key="generic-by-group",
-    name="generic",
-    files=ANYWHERE,
-    needs=frozenset(),
-    fields=WORDS,
-    grouping=Grouping.COLUMN,
-    components=_components,
-    source="words in common use",
-)
+BY_GROUP = replace(LAYOUT, key="generic-by-group", grouping=Grouping.COLUMN)
 
 
 def layout_of(held: set[str]) -> Layout | None:
