@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Sequence
+from copy import copy
+from dataclasses import dataclass, field, replace
 
 from vario.instruments import Budgets, History, Look, ReferenceRun
 from vario.rules import RULES
@@ -125,16 +126,17 @@ class Judgement:
         return [(r, o) for r in self.rules if isinstance(o := self.outcomes.get(r.name), Broken)]
 
 
+def looks_between(seen: int, rows: int) -> Iterator[int]:
+    """Row counts after `seen` and before `rows` at which a run is looked at (`looks`)."""
+    at = CADENCE_ROWS if not seen else seen + max(CADENCE_ROWS, int(seen * CADENCE_SHARE))
+    while at < rows:
+        yield at
+        at += max(CADENCE_ROWS, int(at * CADENCE_SHARE))
+
+
 def looks(rows: int) -> list[int]:
     """Row counts at which a run is looked at: every 10 rows, or 3 % where that is more; the last row always."""
-    at: list[int] = []
-    next_at = CADENCE_ROWS
-    while next_at < rows:
-        at.append(next_at)
-        next_at += max(CADENCE_ROWS, int(next_at * CADENCE_SHARE))
-    if rows:
-        at.append(rows)
-    return at
+    return [*looks_between(0, rows), rows] if rows else []
 
 
 def _since(fires: Fires) -> int | None:
@@ -151,6 +153,16 @@ class _Watch:
         self.first_quiet = 0
         self.open: Incident | None = None
         self.passed: Incident | None = None
+
+    def copy(self) -> _Watch:
+        """The same, and independent of it: incidents change from look to look."""
+        made = copy(self)
+        made.open = replace(self.open) if self.open is not None else None
+        made.passed = replace(self.passed) if self.passed is not None else None
+        for incident in (made.open, made.passed):
+            if incident is not None:
+                incident.symptoms = []
+        return made
 
     def see(self, outcome: Outcome, look: Look, rows: int, *, replay: bool) -> None:
         if isinstance(outcome, Fires):
@@ -184,6 +196,78 @@ class _Watch:
             self.away = 0
 
 
+class Judge:
+    """The rules at work on a run that grows: what each look found is kept, so that a new row costs a look and no replay.
+
+    Looks come at the same row counts whether a run is read at once or grows row by row, and a look counts only when a
+    later row shows that its step is complete: a live judge and an offline one say the same with the same `detected_at`.
+    """
+
+    def __init__(self, rules: Sequence[Rule] = RULES, suppressed: Collection[str] = (), *, replay: bool = True) -> None:
+        self.rules = tuple(rules)
+        self.suppressed = frozenset(suppressed)
+        self.replay = replay
+        self._reset()
+
+    def _reset(self) -> None:
+        self._watches = [_Watch(r) for r in sorted(self.rules, key=lambda r: r.last)]
+        self._outcomes: dict[str, Outcome] = {}
+        self._looks = 0
+        self._rows = 0
+        self._step: int | None = None
+        self._stands: object = None
+
+    def see(self, run: Run) -> Judgement | None:
+        """Judge a run at its last step, with every look that has come due since the run was seen last.
+
+        A run whose past has changed (a resume, a log that was replaced, a setting that became known) is replayed
+        from its start. Returns None for a run without a logged row.
+        """
+        rows = int(run.logged_steps.size)
+        if not rows:
+            return None
+        if self._rows and not self._continues(run):
+            self._reset()
+        self._stands = _standing(run)
+        history = History(run)
+        for count in looks_between(self._rows, rows) if self.replay else ():
+            self._looks += 1
+            step = int(run.logged_steps[count - 1])
+            self._ask(self._watches, self._outcomes, Look(history, step), count, end=False)
+            self._rows, self._step = count, step
+        return self._at_end(history, rows)
+
+    def _continues(self, run: Run) -> bool:
+        """Whether what was seen still stands where it stood."""
+        same = run.logged_steps.size >= self._rows and int(run.logged_steps[self._rows - 1]) == self._step
+        return same and self._stands == _standing(run)
+
+    def _at_end(self, history: History, rows: int) -> Judgement:
+        """The look at the last row, which leaves no trace: a row that comes tomorrow must not find it there."""
+        run = history.run
+        watches, outcomes = [w.copy() for w in self._watches], dict(self._outcomes)
+        held_out = [int(s.steps[-1]) for n, s in run.series.items() if n.startswith("eval/") and len(s)]
+        look = Look(history, max([int(run.logged_steps[-1]), *held_out]))
+        self._looks += 1
+        self._ask(watches, outcomes, look, rows, end=True)
+        self._looks -= 1
+        return _judgement(look, watches, outcomes, self.rules, self.suppressed)
+
+    def _ask(self, watches: list[_Watch], outcomes: dict[str, Outcome], look: Look, rows: int, *, end: bool) -> None:
+        for watch in watches:
+            if watch.rule.last and self._looks % REST_EVERY and not end:
+                continue
+            if watch.rule.last and not look.said:
+                look.said.update(m for w in watches if w.open is not None and not w.rule.last for m in w.open.metrics)
+            outcome = outcomes[watch.rule.name] = watch.rule.judge(look)
+            watch.see(outcome, look, rows, replay=self.replay)
+
+
+def _standing(run: Run) -> tuple[object, ...]:
+    """What looks at the past rest on beside the series: where it changes, they are taken again."""
+    return run.framework, run.framework_version, run.algorithm, run.declared, len(run.events), run.budgets, run.marks
+
+
 def judge(
     run: Run,
     *,
@@ -201,36 +285,29 @@ def judge(
 
     Returns None for a run without a logged row.
     """
-    rows = int(run.logged_steps.size)
-    if not rows:
-        return None
-    history = History(run)
-    watches = [_Watch(r) for r in sorted(rules, key=lambda r: r.last)]
-    outcomes: dict[str, Outcome] = {}
-    look = Look(history, int(run.logged_steps[-1]))
-    for number, count in enumerate(looks(rows) if replay else [rows], start=1):
-        step = int(run.logged_steps[count - 1])
-        if count == rows:
-            step = max([step, *(int(s.steps[-1]) for n, s in run.series.items() if n.startswith("eval/") and len(s))])
-        look = Look(history, step)
-        for watch in watches:
-            if watch.rule.last and number % REST_EVERY and count != rows:
-                continue
-            if watch.rule.last and not look.said:
-                look.said.update(m for w in watches if w.open is not None and not w.rule.last for m in w.open.metrics)
-            outcome = outcomes[watch.rule.name] = watch.rule.judge(look)
-            watch.see(outcome, look, count, replay=replay)
+    return Judge(rules, suppressed, replay=replay).see(run)
+
+
+def _judgement(
+    look: Look,
+    watches: Sequence[_Watch],
+    outcomes: dict[str, Outcome],
+    rules: tuple[Rule, ...],
+    suppressed: Collection[str],
+) -> Judgement:
+    """What stands after a look: symptoms beneath causes, what the user allows or suppressed apart."""
+    run = look.history.run
     kept = [w.open for w in watches if w.open is not None] + [
         w.passed for w in watches if w.passed is not None and w.open is None and w.rule.severity > Severity.INFO
     ]
     for incident in kept:
         if incident.rule.last and incident.until is None:
-            incident.near = _nearest(history, look.step, incident, rules)
+            incident.near = _nearest(look.history, look.step, incident, rules)
     for incident in kept:
         incident.near += _by_own_measure(look, incident)
     quiet = tuple(i for i in kept if i.rule.name in suppressed)
     loud = [i for i in kept if i.rule.name not in suppressed]
-    return Judgement(look, fold(loud, run, look.step), outcomes, tuple(rules), quiet)
+    return Judgement(look, fold(loud, run, look.step), outcomes, rules, quiet)
 
 
 def _by_own_measure(look: Look, incident: Incident) -> tuple[str, ...]:

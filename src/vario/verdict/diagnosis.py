@@ -10,7 +10,7 @@ from vario.catalogue import FROM_SAMPLES
 from vario.instruments import Entropy, History, Kl, Look, Reading, Reward, Witness
 from vario.rules.base import Broken, Precedes, Severity
 from vario.rules.choice import Choice
-from vario.rules.engine import CONFIDENCE, Incident, Judgement, judge
+from vario.rules.engine import CONFIDENCE, Incident, Judge, Judgement
 from vario.run import Run
 from vario.verdict.advice import FATAL, Situation, advise
 from vario.verdict.changes import Change, change_of
@@ -141,8 +141,22 @@ def diagnose(run: Run, *, replay: bool = True, choice: Choice | None = None) -> 
         replay: False skips the replay of earlier looks: faster, without hold times and `detected_at`.
         choice: which rules to ask, and which findings are suppressed; all of them, and none.
     """
-    chosen = choice if choice is not None else Choice()
-    judgement = judge(run, replay=replay, rules=chosen.rules, suppressed=chosen.suppressed)
+    return Examiner(choice, replay=replay).see(run)
+
+
+class Examiner:
+    """Diagnoses a run again and again while it grows; what earlier looks found is kept."""
+
+    def __init__(self, choice: Choice | None = None, *, replay: bool = True) -> None:
+        self.choice = choice if choice is not None else Choice()
+        self._judge = Judge(self.choice.rules, self.choice.suppressed, replay=replay)
+
+    def see(self, run: Run) -> Diagnosis:
+        """The diagnosis of the run as it stands: what `diagnose` says of it, for the price of the new looks."""
+        return _diagnosis(run, self._judge.see(run), self.choice)
+
+
+def _diagnosis(run: Run, judgement: Judgement | None, choice: Choice) -> Diagnosis:
     look = judgement.look if judgement is not None else Look(History(run), 0)
     incidents = judgement.incidents if judgement is not None else ()
     quiet = judgement.suppressed if judgement is not None else ()
@@ -154,8 +168,8 @@ def diagnose(run: Run, *, replay: bool = True, choice: Choice | None = None) -> 
         _unknown(judgement, run) if judgement is not None else (),
         _broken(judgement) if judgement is not None else (),
         _readings(look),
-        tuple((_finding(i, run), chosen.suppressed[i.rule.name]) for i in quiet),
-        chosen.warnings,
+        tuple((_finding(i, run), choice.suppressed[i.rule.name]) for i in quiet),
+        choice.warnings,
     )
 
 
