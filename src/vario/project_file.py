@@ -32,6 +32,10 @@ length-growing = "proofs are meant to get longer"
 place = "dumps/*.parquet"               # a file, folder, address, or a list of them; beside this file unless absolute
 completion = "text"                     # column = "key in the table"
 "reward.correctness" = "acc"
+
+[watch]                                 # how runs are watched (`vario watch`, vario.Monitor): docs/live.md
+[alerts]                                # whom to tell what
+[act]                                   # what to do by itself
 """
 
 from __future__ import annotations
@@ -49,7 +53,7 @@ from vario.errors import ConfigError
 from vario.run import LARGEST, Budget, Declared, Level, Run
 
 NAME, SHARED_NAME = "vario.toml", "pyproject.toml"
-SECTIONS = ("map", "declare", "budgets", "rules", "suppress", "samples")
+SECTIONS = ("map", "declare", "budgets", "rules", "suppress", "samples", "watch", "alerts", "act")
 NUMBERS = {
     "reward-floor": "reward_low",
     "reward-ceiling": "reward_high",
@@ -74,7 +78,8 @@ class Project:
     """The declarations of one file; `path` is None when there is none.
 
     `here` says that the file is that of the folder vario was started in, or above it: only such a file
-    may name code to load, since one beside a downloaded log is somebody else's.
+    may name code to load, since one beside a downloaded log is somebody else's. `watch`, `alerts` and `act` are read
+    where they are used, and `alerts` and `act` of such a file only.
     """
 
     path: Path | None = None
@@ -89,6 +94,9 @@ class Project:
     suppress: Mapping[str, str] = field(default_factory=dict)
     samples: tuple[str, ...] = ()
     columns: Mapping[str, str] = field(default_factory=dict)
+    watch: Mapping[str, object] = field(default_factory=dict)
+    alerts: Mapping[str, object] = field(default_factory=dict)
+    act: Mapping[str, object] = field(default_factory=dict)
 
     def of_file(self, word: str) -> Path | None:
         """A path under [declare], read from where the file stands."""
@@ -185,6 +193,7 @@ def _read(path: Path, *, nested: bool, here: bool) -> Project:
         tuple(path.parent / Path(p).expanduser() for p in _list(path, "load", rules.get("load", []))),
         _texts(path, "suppress", table.get("suppress", {}), 'length-growing = "why it is no news here"'),
         *_samples(path, _table(path, "[samples]", table.get("samples", {})), here=here),
+        *(_table(path, f"[{name}]", table.get(name, {})) for name in ("watch", "alerts", "act")),
     )
 
 

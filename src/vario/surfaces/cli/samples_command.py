@@ -20,9 +20,9 @@ from vario.run import Run
 from vario.samples import Mark
 from vario.sources.marks import WORDS, marks_file, read_marks, write_mark
 from vario.sources.sampled import KINDS, ORDERS, SampleOptions
-from vario.surfaces.cli.spark import sparkline
 from vario.surfaces.cli.wishes import Wishes, add_sample_options, add_source_options, sample_options
 from vario.surfaces.privacy import head_of, masked_tokens, shown
+from vario.surfaces.spark import sparkline
 from vario.verdict import diagnose
 from vario.verdict.review import Queued, review_queue
 

@@ -5,53 +5,14 @@ from __future__ import annotations
 import textwrap
 
 from vario.rules.base import number
-from vario.surfaces.cli.spark import sparkline
 from vario.surfaces.excerpts import Excerpts
+from vario.surfaces.panels import panels, short
 from vario.surfaces.privacy import safe
+from vario.surfaces.spark import sparkline
 from vario.verdict import Diagnosis, Finding
 from vario.verdict.upside import Upside
 
 WIDTH = 80
-FAMILIES = (
-    ("primary", ("signal/", "reward/std", "reward/mean", "preference/margin", "preference/accuracy", "kl/")),
-    (
-        "secondary",
-        (
-            "length/mean",
-            "length/truncated-share",
-            "clip/fraction/total",
-            "entropy/mean",
-            "eval/score",
-            "eval/preference",
-            "text/group-diversity",
-            "text/repetition-share",
-            "text/garbled-share",
-            "engine/logprob-gap/mean",
-            "behaviour-weight/mean",
-        ),
-    ),
-    (
-        "tertiary",
-        (
-            "reward/component",
-            "preference/chosen-reward",
-            "preference/rejected-reward",
-            "gradient/norm",
-            "loss/value",
-            "systems/step-time",
-        ),
-    ),
-)
-HIDDEN = ("/std", "/coefficient", "/variance-share", "-conflict", "-excess")
-COUNTED_SHOWN = (
-    "signal/zero-variance-share",
-    "reward/std/within-group",
-    "reward/mean",
-    "reward/component",
-    "length/",
-    "text/",
-)
-"""Of what is counted from completions, the panels show what people know; `vario metrics` shows it all."""
 SHOWN_UNKNOWN = 6
 SHOWN_EXCERPTS = 2
 NO_WARNING = "No warning: of the checks that could run, none found a fault."
@@ -141,23 +102,16 @@ def _experiments(diagnosis: Diagnosis) -> list[str]:
 
 def _readings(diagnosis: Diagnosis) -> list[str]:
     lines: list[str] = []
-    for title, prefixes in FAMILIES:
+    for title, names in panels(diagnosis):
         rows = []
-        for prefix in prefixes:
-            for name, r in diagnosis.readings.items():
-                counted = diagnosis.run.series[name].counted and not name.startswith(COUNTED_SHOWN)
-                if name.startswith(prefix) and not name.endswith(HIDDEN) and not counted:
-                    picture = sparkline(name, r.spark, r.spread, width=20)
-                    shown = (
-                        safe(name).removeprefix("reward/component/").removesuffix("/mean")
-                        if "component" in name
-                        else name
-                    )
-                    rows.append(
-                        f"  {shown[:24]:24} {picture:20} {number(r.start):>8} -> {number(r.level):<8} {r.shape}"[
-                            :WIDTH
-                        ].rstrip()
-                    )
+        for name in names:
+            r = diagnosis.readings[name]
+            picture = sparkline(name, r.spark, r.spread, width=20)
+            rows.append(
+                f"  {safe(short(name))[:24]:24} {picture:20} {number(r.start):>8} -> {number(r.level):<8} {r.shape}"[
+                    :WIDTH
+                ].rstrip()
+            )
         if rows:
             lines += ["", title, *rows]
     return lines

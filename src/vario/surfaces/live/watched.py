@@ -1,0 +1,273 @@
+"""One run under watch: polled, judged at the cadence, and what changed. It reads and judges; it tells nobody."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+import numpy as np
+
+from vario.rules.choice import Choice
+from vario.rules.engine import looks_between
+from vario.run import Run
+from vario.surfaces.live.notices import OF_FINDINGS, Kind, Notice, Standing, changes, standing
+from vario.verdict import Diagnosis, Examiner
+from vario.verdict.review import Queued, review_queue
+
+STALLED_TIMES = 10.0
+"""Times the usual time a row from which on a run counts as stalled: the same as the rule's, run-stalled."""
+STALLED_LONGEST = 2.0
+"""Times the longest pause so far: what a run has done before (an evaluation, a save) is no stall."""
+STALLED_SECONDS = 600.0
+"""No run is called stalled sooner: compilation, a checkpoint of hundreds of GiB and a queue take minutes."""
+REVIEW_SAMPLES = 8
+ARRIVALS = 512
+"""Pauses between rows that are remembered."""
+TROUBLES = 100
+"""Kinds of trouble that are told apart; what comes beyond them is counted together."""
+
+
+class Status(StrEnum):
+    """How a run under watch is doing, as a process."""
+
+    WAITING = "waiting"
+    LIVE = "live"
+    STALLED = "stalled"
+    LOST = "lost"
+    ENDED = "ended"
+
+
+@dataclass(frozen=True, slots=True)
+class Polled:
+    """What a source says when it is asked.
+
+    Attributes:
+        run: the run as it stands; None: nothing has changed since the last time.
+        written_at: when its last row was written, in seconds since 1970, as far as that is known.
+        troubles: what went wrong on the way, each a sentence; the same one again is counted, not told again.
+        replaced: another run stands where the old one stood: what was judged of the old one is over.
+        lost: there is nothing any more at the place; what was read before is kept.
+        ended: no row will follow.
+    """
+
+    run: Run | None
+    written_at: float | None = None
+    troubles: tuple[str, ...] = ()
+    replaced: bool = False
+    lost: bool = False
+    ended: bool = False
+
+
+class Source(Protocol):
+    """Where the rows of a run come from. `poll` never raises for what the run's files, or their absence, may cause."""
+
+    name: str
+
+    def poll(self) -> Polled:
+        """The run as it stands, if it has changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewPlan:
+    """When a person should read completions: every so many steps (0: never by steps), and when a warning opens."""
+
+    every: int = 200
+    on_warning: bool = True
+
+
+@dataclass(slots=True)
+class Review:
+    """When completions were read last, and which eight are due."""
+
+    step: int | None = None
+    at: float | None = None
+    due_since: int | None = None
+    queue: tuple[Queued, ...] = ()
+
+
+@dataclass(eq=False)
+class WatchedRun:
+    """A run under watch and all that a surface shows of it.
+
+    Attributes:
+        run: everything that was read. diagnosis: of the run as it stood at the last look of the cadence; None before it.
+        told: findings that stand as told, by name: what a notice was made of and has not resolved.
+        last_row_at: when the last row came, in seconds since 1970. seconds_per_row: the usual pause between rows.
+        troubles: what went wrong, counted by sentence.
+        looks: how many looks were taken; judging_seconds: what they took.
+    """
+
+    name: str
+    source: Source
+    choice: Choice = field(default_factory=Choice)
+    told: dict[str, Standing] = field(default_factory=dict)
+    plan: ReviewPlan = field(default_factory=ReviewPlan)
+    stalled_after: float | None = None
+    clock: Callable[[], float] = time.time
+    run: Run | None = None
+    diagnosis: Diagnosis | None = None
+    status: Status = Status.WAITING
+    last_row_at: float | None = None
+    pauses: list[float] = field(default_factory=list)
+    review: Review = field(default_factory=Review)
+    troubles: Counter[str] = field(default_factory=Counter)
+    looks: int = 0
+    judging_seconds: float = 0.0
+    _examiner: Examiner = field(init=False)
+    _judged: int = 0
+
+    def __post_init__(self) -> None:
+        self._examiner = Examiner(self.choice)
+
+    @property
+    def rows(self) -> int:
+        """Logged rows so far."""
+        return 0 if self.run is None else int(self.run.logged_steps.size)
+
+    @property
+    def seconds_per_row(self) -> float | None:
+        """The usual pause between rows; None before there are two."""
+        return float(np.median(self.pauses)) if self.pauses else None
+
+    def look(self) -> list[Notice]:
+        """Ask the source, and judge where a look has come due."""
+        now = self.clock()
+        polled = self.source.poll()
+        notices = [self._trouble(text, now) for text in polled.troubles if self._is_new(text)]
+        if polled.replaced:
+            notices.append(self._about(Kind.REPLACED, "another run stands here now; its findings start anew", now))
+            self._begin_anew()
+        if polled.lost and self.status is not Status.LOST:
+            self.status = Status.LOST
+            notices.append(self._about(Kind.LOST, "nothing lies at its place any more; what was read is kept", now))
+        if polled.run is not None:
+            notices += self._take(polled.run, polled, now)
+        if polled.ended and self.status is not Status.ENDED:
+            notices += self._end(now)
+        elif polled.run is None and not polled.lost:
+            notices += self._quiet(now)
+        return notices
+
+    def reviewed(self, step: int, at: float) -> None:
+        """Somebody has read completions."""
+        self.review = Review(step, at)
+
+    def _take(self, run: Run, polled: Polled, now: float) -> list[Notice]:
+        before, had = self.rows, self.last_row_at
+        self.run = run
+        if self.rows > before:
+            at = min(now, polled.written_at) if polled.written_at is not None else now
+            if before and had is not None and at > had:
+                self.pauses.append((at - had) / (self.rows - before))
+                del self.pauses[:-ARRIVALS]
+            self.last_row_at = at if had is None else max(at, had)
+        notices = []
+        if self.status in (Status.STALLED, Status.LOST, Status.ENDED) and self.rows > before:
+            notices.append(self._about(Kind.RESUMED, "rows come again", now))
+        if self.rows:
+            self.status = Status.LIVE
+        if self.rows < self._judged:
+            self._judged = 0  # the past was rewritten: a resume that dropped rows, a log cut short
+        due = max(looks_between(self._judged, self.rows + 1), default=0)
+        if due > self._judged:
+            self._judged = due
+            notices += self._judge(run.until(int(run.logged_steps[due - 1])), now)
+        return notices
+
+    def _judge(self, run: Run, now: float) -> list[Notice]:
+        began = time.perf_counter()
+        self.diagnosis = self._examiner.see(run)
+        self.judging_seconds += time.perf_counter() - began
+        self.looks += 1
+        notices = list(changes(self.name, self.told, self.diagnosis, now))
+        self._remember(notices, run)
+        return notices + self._due_review(notices, now)
+
+    def _remember(self, notices: list[Notice], run: Run) -> None:
+        for notice in notices:
+            if notice.kind is Kind.RESOLVED:
+                self.told.pop(notice.subject, None)
+            elif notice.kind in OF_FINDINGS and notice.finding is not None:
+                self.told[notice.subject] = standing(notice.finding, run.last_step or 0)
+
+    def _end(self, now: float) -> list[Notice]:
+        """The last look is at the last row, whether it was due or not: an offline diagnosis takes it too."""
+        notices = []
+        if self.run is not None and self.rows > self._judged:
+            self._judged = self.rows
+            notices += self._judge(self.run, now)
+        self.status = Status.ENDED
+        said = "" if self.diagnosis is None else str(self.diagnosis.verdict)
+        notices.append(self._about(Kind.ENDED, said or "it ended before its first row", now))
+        return notices
+
+    def _quiet(self, now: float) -> list[Notice]:
+        """Nothing new: whether that is long for this run."""
+        if self.status is not Status.LIVE or self.last_row_at is None:
+            return []
+        usual, quiet = self.seconds_per_row, now - self.last_row_at
+        bound = max(STALLED_SECONDS, STALLED_TIMES * (usual or 0.0), STALLED_LONGEST * max(self.pauses, default=0.0))
+        if quiet < (self.stalled_after or bound):
+            return []
+        self.status = Status.STALLED
+        pace = "" if usual is None else f"; {_seconds(usual)} a row are usual here"
+        return [
+            Notice(
+                Kind.STALLED, self.name, "run-stalled", self.run.last_step if self.run else None, "warning", "medium",
+                f"no row for {_seconds(quiet)}", f"The last one was step {self.run.last_step if self.run else None}{pace}.", now,
+            )
+        ]  # fmt: skip
+
+    def _due_review(self, notices: list[Notice], now: float) -> list[Notice]:
+        """Whether somebody should read completions, and which; told once until somebody has."""
+        run = self.diagnosis.run if self.diagnosis is not None else None
+        if run is None or run.samples is None or run.last_step is None or self.review.due_since is not None:
+            return []
+        since = self.review.step if self.review.step is not None else (run.first_step or 0)
+        warned = [n for n in notices if n.kind is Kind.OPENED and n.severity != "info"] if self.plan.on_warning else []
+        by_steps = self.plan.every > 0 and run.last_step - since >= self.plan.every
+        if not warned and not by_steps:
+            return []
+        marked = {(m.step, m.number) for m in run.marks}
+        queue = tuple(review_queue(run, REVIEW_SAMPLES, marked))
+        if not queue:
+            return []
+        self.review = Review(self.review.step, self.review.at, run.last_step, queue)
+        why = f"{warned[0].subject} has opened" if warned else f"nobody has read any since step {since}"
+        listed = "\n".join(f"step {q.step}, completion {q.number} ({q.stratum})" for q in queue)
+        return [
+            Notice(
+                Kind.REVIEW, self.name, "review-due", run.last_step, "info", "high",
+                f"time to read {len(queue)} completions: {why}", f"{listed}\nvario samples {run.path} --review", now,
+            )
+        ]  # fmt: skip
+
+    def _begin_anew(self) -> None:
+        self.run, self.diagnosis, self._judged = None, None, 0
+        self.told.clear()
+        self.pauses.clear()
+        self.review = Review()
+        self._examiner = Examiner(self.choice)
+
+    def _is_new(self, text: str) -> bool:
+        known = text in self.troubles
+        self.troubles[text if known or len(self.troubles) < TROUBLES else "other troubles"] += 1
+        return not known
+
+    def _trouble(self, text: str, now: float) -> Notice:
+        return self._about(Kind.TROUBLE, text, now)
+
+    def _about(self, kind: Kind, text: str, now: float) -> Notice:
+        step = self.run.last_step if self.run is not None else None
+        return Notice(kind, self.name, kind.value, step, "info", "high", f"{self.name}: {kind.value}", text, now)
+
+
+def _seconds(seconds: float) -> str:
+    """A span of time in the unit that fits it."""
+    if seconds < 120.0:
+        return f"{seconds:.3g} s"
+    return f"{seconds / 60.0:.3g} min" if seconds < 7200.0 else f"{seconds / 3600.0:.3g} h"
