@@ -18,17 +18,19 @@ class Kind(StrEnum):
 
     OPENED = "opened"
     WORSENED = "worsened"
+    SURER = "surer"
     RESOLVED = "resolved"
     STALLED = "stalled"
     RESUMED = "resumed"
     ENDED = "ended"
+    DIED = "died"
     LOST = "lost"
     REPLACED = "replaced"
     REVIEW = "review-due"
     TROUBLE = "trouble"
 
 
-OF_FINDINGS = (Kind.OPENED, Kind.WORSENED, Kind.RESOLVED)
+OF_FINDINGS = (Kind.OPENED, Kind.WORSENED, Kind.SURER, Kind.RESOLVED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +89,7 @@ def changes(run: str, told: Mapping[str, Standing], diagnosis: Diagnosis, at: fl
     """What a diagnosis tells beyond what has been told.
 
     A finding that is now beneath a cause has not resolved: the cause speaks for it. One that was told worsens when
-    its severity rises, and again when it is surer of a severity of which it had been unsure.
+    its severity rises, and is surer when its confidence does: whoever asks for a confidence is told when it is reached.
 
     Args:
         run: the run's name.
@@ -102,8 +104,10 @@ def changes(run: str, told: Mapping[str, Standing], diagnosis: Diagnosis, at: fl
         before = told.get(name)
         if before is None:
             yield _notice(Kind.OPENED, run, finding, step, at)
-        elif _graver(finding, before):
+        elif SEVERITIES.index(finding.severity) > SEVERITIES.index(before.severity):
             yield _notice(Kind.WORSENED, run, finding, step, at)
+        elif CONFIDENCES.index(finding.confidence) > CONFIDENCES.index(before.confidence):
+            yield _notice(Kind.SURER, run, finding, step, at)
     passed = {f.name: f for f in diagnosis.findings if f.until is not None}
     for name, before in told.items():
         if name in now or name in beneath:
@@ -128,12 +132,6 @@ def _symptoms(findings: Iterable[Finding]) -> Iterator[Finding]:
     for finding in findings:
         yield finding
         yield from _symptoms(finding.symptoms)
-
-
-def _graver(finding: Finding, before: Standing) -> bool:
-    worse = SEVERITIES.index(finding.severity) - SEVERITIES.index(before.severity)
-    surer = CONFIDENCES.index(finding.confidence) > CONFIDENCES.index(before.confidence)
-    return worse > 0 or (worse == 0 and surer and before.confidence == "low")
 
 
 def _notice(kind: Kind, run: str, finding: Finding, step: int | None, at: float) -> Notice:

@@ -52,6 +52,7 @@ class Polled:
         replaced: another run stands where the old one stood: what was judged of the old one is over.
         lost: there is nothing any more at the place; what was read before is kept.
         ended: no row will follow.
+        rows: how many rows there are, where a source knows that without making a run of them.
     """
 
     run: Run | None
@@ -60,6 +61,7 @@ class Polled:
     replaced: bool = False
     lost: bool = False
     ended: bool = False
+    rows: int | None = None
 
 
 class Source(Protocol):
@@ -95,6 +97,7 @@ class WatchedRun:
 
     Attributes:
         run: everything that was read. diagnosis: of the run as it stood at the last look of the cadence; None before it.
+        arrived: logged rows that are known of; `run` may hold fewer of them until the next look.
         told: findings that stand as told, by name: what a notice was made of and has not resolved.
         last_row_at: when the last row came, in seconds since 1970. seconds_per_row: the usual pause between rows.
         troubles: what went wrong, counted by sentence.
@@ -111,6 +114,7 @@ class WatchedRun:
     run: Run | None = None
     diagnosis: Diagnosis | None = None
     status: Status = Status.WAITING
+    arrived: int = 0
     last_row_at: float | None = None
     pauses: list[float] = field(default_factory=list)
     review: Review = field(default_factory=Review)
@@ -146,6 +150,8 @@ class WatchedRun:
             notices.append(self._about(Kind.LOST, "nothing lies at its place any more; what was read is kept", now))
         if polled.run is not None:
             notices += self._take(polled.run, polled, now)
+        elif polled.rows is not None:
+            notices += self._arrived(polled.rows, polled.written_at, now)
         if polled.ended and self.status is not Status.ENDED:
             notices += self._end(now)
         elif polled.run is None and not polled.lost:
@@ -157,19 +163,8 @@ class WatchedRun:
         self.review = Review(step, at)
 
     def _take(self, run: Run, polled: Polled, now: float) -> list[Notice]:
-        before, had = self.rows, self.last_row_at
         self.run = run
-        if self.rows > before:
-            at = min(now, polled.written_at) if polled.written_at is not None else now
-            if before and had is not None and at > had:
-                self.pauses.append((at - had) / (self.rows - before))
-                del self.pauses[:-ARRIVALS]
-            self.last_row_at = at if had is None else max(at, had)
-        notices = []
-        if self.status in (Status.STALLED, Status.LOST, Status.ENDED) and self.rows > before:
-            notices.append(self._about(Kind.RESUMED, "rows come again", now))
-        if self.rows:
-            self.status = Status.LIVE
+        notices = self._arrived(int(run.logged_steps.size), polled.written_at, now)
         if self.rows < self._judged:
             self._judged = 0  # the past was rewritten: a resume that dropped rows, a log cut short
         due = max(looks_between(self._judged, self.rows + 1), default=0)
@@ -177,6 +172,21 @@ class WatchedRun:
             self._judged = due
             notices += self._judge(run.until(int(run.logged_steps[due - 1])), now)
         return notices
+
+    def _arrived(self, rows: int, written_at: float | None, now: float) -> list[Notice]:
+        """Note when rows came, and how far apart they come."""
+        more, had = rows - self.arrived, self.last_row_at
+        self.arrived = rows
+        if more <= 0:
+            return []
+        at = min(now, written_at) if written_at is not None else now
+        if rows > more and had is not None and at > had:
+            self.pauses.append((at - had) / more)
+            del self.pauses[:-ARRIVALS]
+        self.last_row_at = at if had is None else max(at, had)
+        back = self.status in (Status.STALLED, Status.LOST, Status.ENDED)
+        self.status = Status.LIVE
+        return [self._about(Kind.RESUMED, "rows come again", now)] if back else []
 
     def _judge(self, run: Run, now: float) -> list[Notice]:
         began = time.perf_counter()
@@ -247,7 +257,7 @@ class WatchedRun:
         ]  # fmt: skip
 
     def _begin_anew(self) -> None:
-        self.run, self.diagnosis, self._judged = None, None, 0
+        self.run, self.diagnosis, self.arrived, self._judged = None, None, 0, 0
         self.told.clear()
         self.pauses.clear()
         self.review = Review()

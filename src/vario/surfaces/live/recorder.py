@@ -1,0 +1,94 @@
+"""Rows of a training as they come, in columns: at most 16 bytes a value, and nothing else that grows with their number."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Iterator, Mapping
+
+STEP_WORDS = frozenset({"step", "_step", "global_step", "train/global_step"})
+"""Keys that only repeat the step."""
+MAX_KEYS = 20_000
+"""A trainer that makes a new key at every step would grow without end; beyond so many its new keys are counted only."""
+LARGEST_ROWS = 2**32 - 1
+
+
+class Recorder:
+    """Columns of one run.
+
+    A value takes 8 bytes and the number of its row 4; arrays grow by an eighth at a time. Not safe for two threads at once.
+    """
+
+    def __init__(self) -> None:
+        self.steps = array("q")
+        self.times = array("d")
+        self._rows: dict[str, array[int]] = {}
+        self._values: dict[str, array[float]] = {}
+        self.left_out = 0
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    @property
+    def values(self) -> int:
+        """How many values are kept."""
+        return sum(map(len, self._values.values()))
+
+    def add(self, step: int, at: float, metrics: Mapping[str, float]) -> None:
+        """Keep one row, written at `at` (seconds since 1970)."""
+        row = len(self.steps)
+        if row >= LARGEST_ROWS:
+            self.left_out += len(metrics)
+            return
+        self.steps.append(step)
+        self.times.append(at)
+        for key, value in metrics.items():
+            rows = self._rows.get(key)
+            if rows is None:
+                if len(self._rows) >= MAX_KEYS:
+                    self.left_out += 1
+                    continue
+                rows = self._rows[key] = array("I")
+                self._values[key] = array("d")
+            rows.append(row)
+            self._values[key].append(value)
+
+    def columns(self) -> Iterator[tuple[str, array[int], array[float]]]:
+        """Each key with the numbers of the rows that hold it, and its values."""
+        for key, rows in self._rows.items():
+            yield key, rows, self._values[key]
+
+    def rows(self, start: int = 0) -> Iterator[tuple[int, float, dict[str, float]]]:
+        """Rows from number `start` on, as they were added: to be handed to somebody who lost them."""
+        count = len(self.steps)
+        made: list[dict[str, float]] = [{} for _ in range(count - start)]
+        for key, numbers, values in self.columns():
+            for number, value in zip(numbers, values, strict=True):
+                if number >= start:
+                    made[number - start][key] = value
+        for i, row in enumerate(made):
+            yield self.steps[start + i], self.times[start + i], row
+
+
+def plain_number(value: object) -> object | None:
+    """A logged value as a float, or as what can be made one later without waiting for a device; None for anything else.
+
+    A tensor on a device is copied there, since the training may go on to write into it; reading it out is left to
+    `settled`, off the training thread.
+    """
+    if isinstance(value, bool | int | float):
+        return float(value)
+    if value is None:
+        return math.nan
+    detach = getattr(value, "detach", None)
+    if detach is not None and getattr(value, "ndim", 1) == 0:
+        tensor = detach()
+        return float(tensor) if getattr(tensor.device, "type", "") == "cpu" else tensor.clone()
+    if getattr(value, "shape", None) == () and hasattr(value, "item"):
+        return float(value.item())
+    return None
+
+
+def settled(metrics: Mapping[str, object]) -> dict[str, float]:
+    """The row as floats; may wait for a device."""
+    return {key: value if type(value) is float else float(value) for key, value in metrics.items()}  # type: ignore[arg-type]
