@@ -2,12 +2,13 @@
 """Write the reference pages from the source, or check that they are what the source says.
 
     python scripts/pages.py write     # docs/rules/, docs/frameworks/, docs/metrics.md, docs/knobs.md,
-                                      # docs/formats.md, docs/rule-by-framework.md
+                                      # docs/formats.md, docs/rule-by-framework.md, docs/grafana/
     python scripts/pages.py check     # exit 1, with a summary, where a page differs
 
 Nothing here is a second copy of a fact: pages of rules are their docstrings; what keys and knobs mean comes
 from the dialects, what formats are from the readers; what a rule needs is found by asking its instruments with
-metrics taken away; and what stands behind a framework is counted among the logs that the tests read.
+metrics taken away; what stands behind a framework is counted among the logs that the tests read; and Grafana's
+dashboard and the alerting rules are made from the table of exported metrics.
 """
 
 from __future__ import annotations
@@ -51,6 +52,9 @@ from vario.rules import RULES, Rule
 from vario.rules.base import HEADINGS, Turn
 from vario.sources.dialects import DIALECTS
 from vario.sources.dialects.base import Dialect
+from vario.catalogue.own_words import EVENT_METRIC, OWN_WORDS, event_key
+from vario.surfaces.exporters.alert_rules import alert_rules_file
+from vario.surfaces.exporters.grafana import dashboard_file
 
 FAMILIES = {
     "RU": "the run",
@@ -188,7 +192,9 @@ def metrics_page() -> str:
         "# Metrics",
         "",
         "Names are `quantity/aggregate/population`: the population is part of the name. `*` stands for the name of a",
-        "reward function. In keys, `*` is any name, `N` a number, `{a, b}` one of these, `[x]` a part that may be absent.",
+        "reward function, a data set or a work beside the training. In keys, `*` is any name, `N` a number, `{a, b}` one of",
+        "these, `[x]` a part that may be absent. What vario measures itself beside a run is read in every framework's log,",
+        "where the framework's own key does not give it.",
         "A key with † means this only in some versions or configurations; where that cannot be settled for a run, the key",
         "is left unread and the diagnosis says so. [The page of a framework](frameworks/index.md) says when.",
         "",
@@ -209,6 +215,9 @@ def _metric(metric: Metric) -> Iterator[str]:
     yield from ("", f"{metric.unit}, {_range(metric.low, metric.high)}; {read}")
     rows = [(d, _logged(d, metric.name)) for d in sorted(DIALECTS, key=by_title)]
     shown = [(f"[{title_of(d)}](frameworks/{d.name}.md)", keys) for d, keys in rows if keys]
+    own = [code(key) for key, meant in {**OWN_WORDS, event_key("*"): EVENT_METRIC}.items() if meant == metric.name]
+    if own:
+        shown.append(("vario itself", ", ".join(own)))
     if shown:
         yield from ("", *table(("framework", "key"), shown))
 
@@ -266,6 +275,8 @@ def pages() -> dict[Path, str]:
     made[Path("docs/knobs.md")] = knobs_page()
     made[Path("docs/rule-by-framework.md")] = by_framework_page(FAMILIES)
     made[Path("docs/formats.md")] = formats_page()
+    made[Path("docs/grafana/vario.json")] = dashboard_file()
+    made[Path("docs/grafana/alerts.yml")] = alert_rules_file()
     return made | framework_pages()
 
 

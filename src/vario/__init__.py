@@ -16,10 +16,12 @@ if TYPE_CHECKING:
     from vario.run import Run
     from vario.sources import read, read_all, runs
     from vario.surfaces.here import diagnose_path
+    from vario.surfaces.live.monitor import Monitor
     from vario.verdict import Diagnosis, Finding, diagnose
     from vario.verdict.compare import Comparison, compare
 
 _HOMES = {
+    "Monitor": "vario.surfaces.live.monitor",
     "Run": "vario.run",
     "read": "vario.sources",
     "read_all": "vario.sources",
@@ -41,6 +43,7 @@ __all__ = [
     "Comparison",
     "Diagnosis",
     "Finding",
+    "Monitor",
     "Project",
     "Run",
     "choose",

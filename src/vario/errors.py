@@ -7,7 +7,8 @@
     │   └── SeveralRuns      more than one run lies there: one has to be chosen
     ├── ConfigError          a configuration file that cannot be read
     ├── NotReadable          an instrument lacks the metric that it needs
-    └── UnknownRule          no rule of that name or code
+    ├── UnknownRule          no rule of that name or code
+    └── StateError           what survives restarts cannot be read or kept now
 
 A message says what is wrong, where, and what to try next.
 """
@@ -61,3 +62,7 @@ class NotReadable(VarioError):
         self.missing = missing
         self.reason = reason or f"{', '.join(missing)} not logged"
         super().__init__(self.reason)
+
+
+class StateError(VarioError):
+    """The database of what survives restarts is locked, full, broken, not there, or of a newer vario."""

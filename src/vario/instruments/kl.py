@@ -12,8 +12,10 @@ from vario.stats.spread import median
 
 STILL = {"nats/token": 5e-3, "nats/sequence": 0.25}
 """Below this a policy has hardly left its reference: 5e-3 nats a token is 1 nat in 200 tokens."""
+USUAL = {"nats/token": 0.1, "nats/sequence": 15.0}
+"""The most that recipes spend. TRL and verl recipes hold 1e-3 to 1e-1 a token; objective/kl 5 to 15."""
 LARGE = {"nats/token": 1.0, "nats/sequence": 60.0}
-"""Above this the policy is another model. TRL and verl recipes hold 1e-3 to 1e-1 a token; objective/kl 5 to 15."""
+"""Above this the policy is another model: several times the most that recipes spend."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,16 @@ class Kl:
     def still(self) -> bool:
         """Whether the policy has hardly left its reference."""
         return abs(self.reference.high) < STILL[self.unit]
+
+    @property
+    def stays_still(self) -> bool:
+        """Whether it has hardly left, and would not have in a long run at the pace so far: slow is not pinned."""
+        return self.still and self.reference.gains_at_most() < STILL[self.unit]
+
+    @property
+    def beyond_usual(self) -> bool:
+        """Whether more is spent than recipes spend on a whole run."""
+        return self.reference.level > USUAL[self.unit]
 
     @property
     def large(self) -> bool:

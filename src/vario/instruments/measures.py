@@ -196,5 +196,5 @@ class Changes:
 LEAST = 40
 SURE = 40.0
 """Chi-square of a step over a constant that no metric of a flat run reaches by chance, many metrics considered."""
-CLOCKS = ("learning-rate", "systems/tokens", "systems/wall-clock", "eval/", "kl/coefficient")
-"""Schedules and counters move by themselves; evaluations come too rarely to date a step."""
+CLOCKS = ("learning-rate", "systems/tokens", "systems/wall-clock", "systems/background/", "eval/", "kl/coefficient")
+"""Schedules and counters move by themselves, and so does other work; evaluations come too rarely to date a step."""

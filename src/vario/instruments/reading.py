@@ -6,6 +6,7 @@ it stood at one step; a `Reading` is one metric in one look. Everything is compu
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -29,6 +30,9 @@ SUDDEN_SHARE = 0.7
 """Share of a shift that must lie between the three points before a place and the three after it to be sudden."""
 LOUD = 20.0
 """Times the local level from which a single spike is worth a look: well beyond the spike rule's own six."""
+PATIENCE = 1000
+"""Rows over which a pace is judged while a run has fewer: of 37 recorded runs whose reward rose, 35 were seen to rise
+by row 170 and the slowest by row 521; 96 of 100 public runs have no more than 1,000 rows."""
 LOG_FLOOR = 1e-3
 """A positive size is judged on log(value + this share of its typical size): zeros must not explode."""
 
@@ -316,13 +320,25 @@ class Reading:
         """Whether nothing but noise was seen; False while it is too short to say."""
         return self.shape is not None and not self.shape.moved
 
-    def stays(self, sds: float = 2.0) -> bool:
+    def stays(self, sds: float = 2.0, rows: int = 0) -> bool:
         """Whether it is flat, and a rise of so many standard deviations of its noise over all of it is excluded.
 
-        Flat alone is the lack of evidence for a rise; this is evidence of its lack.
+        Flat alone is the lack of evidence for a rise; this is evidence of its lack. With `rows`, the rise is one over so
+        many points at the pace of those so far: a young run that rises slowly is as flat as one that never will.
         """
         trend = self.trend
-        return self.flat() and trend is not None and trend.high * trend.points < sds * max(trend.noise_sd, 1e-12)
+        return self.flat() and trend is not None and self.gains_at_most(rows) < sds * max(trend.noise_sd, 1e-12)
+
+    def gains_at_most(self, rows: int = PATIENCE) -> float:
+        """Upper bound (95 %) of its rise over `rows` points, or over all where they are more, at the pace so far.
+
+        A fall is no evidence against a rise: noise with memory wanders both ways, and the bound is that of a pace of
+        at least zero. Infinite while there are too few points for a pace.
+        """
+        if self.trend is None:
+            return math.inf
+        half = self.trend.high - self.trend.slope
+        return (max(self.trend.slope, 0.0) + half) * self.trend.points * max(rows / self.points, 1.0)
 
     def direction(self) -> str:
         """up, down, flat, or unknown."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from vario.errors import NotReadable
 from vario.instruments.reading import Look, Reading, worked_out
 from vario.run import Floats, Ints, Series
-from vario.stats.spread import robust_sd, running_median
+from vario.stats.spread import median, robust_sd, running_median
 
 PHASES = {
     "systems/rollout-time": "generation",
@@ -250,6 +250,40 @@ class Occasion:
 
 
 @dataclass(frozen=True)
+class Work:
+    """Work beside the training that was seen or told of, and the steps in which it ran; `metric` is the one that times it."""
+
+    name: str
+    steps: Ints
+    metric: str
+
+
+@dataclass(frozen=True)
+class Spell:
+    """A stretch of rows in which a work ran without a break.
+
+    Attributes:
+        first: its first step. rows: how many there are.
+        rise: by what share the values stand above those of the rows around it, on the side where these are higher.
+        extra: what its rows add up to beyond as many of these.
+        beside: rows before and behind it that it was compared with.
+    """
+
+    first: int
+    rows: int
+    rise: float
+    extra: float
+    beside: tuple[int, int]
+
+
+BESIDE = 12
+"""Rows on each side of a stretch that it is compared with: the nearest ones, so that a slow trend is no rise."""
+LEAST_BESIDE = 4
+MOST_PLACES = 60
+"""Places outside a work at which stretches of the same length are tried: what chance does, at a bounded cost."""
+
+
+@dataclass(frozen=True)
 class Surplus:
     """By what share values stand above their neighbours, shape (n,); `usual` is what the neighbours say."""
 
@@ -266,6 +300,49 @@ class Surplus:
     def at(self, steps: Ints) -> Floats:
         """The surplus at these steps, as far as they are there."""
         return self.share[np.isin(self.steps, steps)]
+
+    @cached_property
+    def values(self) -> Floats:
+        """The metric itself, shape (n,), logged saves and evaluations taken off."""
+        return np.asarray((1.0 + self.share) * self.usual)
+
+    def inside(self, work: Work) -> NDArray[np.bool_]:
+        """Which rows a work ran in, shape (n,)."""
+        return np.isin(self.steps, work.steps)
+
+    def spells(self, work: Work) -> list[Spell]:
+        """The stretches of a work that have rows beside them to be compared with."""
+        inside = self.inside(work)
+        edges = np.flatnonzero(np.diff(np.concatenate(([False], inside, [False])).astype(np.int8)))
+        outside = np.flatnonzero(~inside)
+        made = (self._spell(i, j, outside) for i, j in edges.reshape(-1, 2).tolist())
+        return [spell for spell in made if max(spell.beside) >= LEAST_BESIDE]
+
+    def elsewhere(self, work: Work, rows: int) -> Floats:
+        """How far as many rows in a row rise at places where the work did not run: what else raises them."""
+        outside = np.flatnonzero(~self.inside(work))
+        if outside.size < rows:
+            return np.empty(0)
+        starts = outside[: outside.size - rows + 1]
+        whole = starts[outside[rows - 1 :] - starts == rows - 1]
+        if not whole.size:
+            return np.empty(0)
+        # evenly over the run, but for a period that they could fall in with
+        chosen = whole[np.unique(np.random.default_rng(whole.size).integers(whole.size, size=MOST_PLACES))]
+        made = (self._spell(i, i + rows, outside[(outside < i) | (outside >= i + rows)]) for i in chosen.tolist())
+        return np.array([spell.rise for spell in made if max(spell.beside) >= LEAST_BESIDE])
+
+    def _spell(self, i: int, j: int, outside: NDArray[np.intp]) -> Spell:
+        """Rows i to j against the nearest of the rows `outside`; the upper half counts: edges are hardly touched."""
+        at = int(np.searchsorted(outside, i))
+        before, behind = outside[max(0, at - BESIDE) : at], outside[at : at + BESIDE]
+        upper = np.sort(self.values[i:j])[(j - i) // 2 :]
+        # the higher of the two sides: what began before the work, or went on behind it, is not the work's
+        sides = [median(self.values[side]) for side in (before, behind) if side.size >= min(LEAST_BESIDE, j - i)]
+        usual = max(sides, default=0.0)
+        rise = median(upper) / max(abs(usual), 1e-12) - 1.0
+        extra = float(self.values[i:j].sum()) - (j - i) * usual
+        return Spell(int(self.steps[i]), j - i, rise, extra, (int(before.size), int(behind.size)))
 
 
 def _surplus(reading: Reading, logged: Mapping[str, Reading]) -> Surplus:
@@ -290,6 +367,7 @@ class Background:
     Attributes:
         slower: step time above its neighbours, logged saves and evaluations taken off. fuller: memory likewise.
         longer: the longest completions (or the mean ones) above their neighbours.
+        works: other work that was seen or told of, and when it ran.
         occasions: the saves and evaluations that the run tells of.
         generating: steps at which completions were made; fewer than the rows where a batch is used several times.
         reuse: updates made from one batch, None if unknown.
@@ -298,6 +376,7 @@ class Background:
     slower: Surplus | None
     fuller: Surplus | None
     longer: Surplus | None
+    works: tuple[Work, ...]
     occasions: tuple[Occasion, ...]
     generating: Ints
     reuse: float | None
@@ -315,10 +394,26 @@ class Background:
             _surplus(seconds, timed) if seconds is not None else None,
             _surplus(memory, {}) if memory is not None else None,
             _surplus(length, {}) if length is not None else None,
+            tuple(_works(look)),
             tuple(_occasions(look, timed)),
             min(made, key=len, default=np.empty(0, dtype=np.int64)),
             look.history.run.declared.updates_per_rollout,
         )
+
+
+RAN_SHARE = 0.1
+"""Of the longest time in one row, from which on work ran in a row: some write next to nothing where it did not."""
+BACKGROUND = "systems/background/"
+"""Work beside the training: a metric for each, which times it."""
+
+
+def _works(look: Look) -> Iterator[Work]:
+    """Work beside the training by name, with the rows in which it ran."""
+    for name in look.history.run.series:
+        if name.startswith(BACKGROUND) and (reading := look.find(name)) is not None:
+            longest = float(reading.values.max())
+            if longest > 0.0:
+                yield Work(name.split("/")[2], reading.steps[reading.values > RAN_SHARE * longest], name)
 
 
 def _occasions(look: Look, timed: Mapping[str, Reading]) -> Iterator[Occasion]:
@@ -328,7 +423,7 @@ def _occasions(look: Look, timed: Mapping[str, Reading]) -> Iterator[Occasion]:
         reading = timed.get(metric)
         if reading is not None:
             # some trainers write the phase at every step, as next to nothing where it did not run
-            ran = reading.values > 0.1 * float(reading.values.max())
+            ran = reading.values > RAN_SHARE * float(reading.values.max())
             yield Occasion(name, reading.steps[ran], timed=True)
     if "systems/checkpoint-time" not in timed:
         saved = sorted({c.step for c in run.checkpoints if c.step <= look.step})

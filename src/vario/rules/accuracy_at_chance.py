@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vario.instruments import Preference
-from vario.rules.base import Evidence, Severity, Sign, number, raise_, required, rule
+from vario.instruments.reading import PATIENCE
+from vario.rules.base import Doubt, Evidence, Grave, Severity, Sign, number, raise_, required, rule
 from vario.stats.shape import MIN_POINTS
 
 
@@ -41,6 +42,9 @@ def accuracy_at_chance(preference: Preference) -> Iterator[Sign]:
     margin = preference.margin
     if not accuracy.flat() or (margin.points >= MIN_POINTS and not margin.constant and not margin.stays()):
         return  # it has begun to learn, or may have
+    if not margin.stays(rows=PATIENCE):
+        yield Doubt(f"too early to exclude that the margin rises slowly: by up to {number(margin.gains_at_most())} in {PATIENCE} rows")
+        yield Grave(Severity.INFO)
     yield Evidence(
         f"accuracy stays at {number(accuracy.level)} over {accuracy.points} points",
         ("preference/accuracy",),

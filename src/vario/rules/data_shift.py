@@ -8,7 +8,7 @@ import numpy as np
 
 from vario.instruments import Entropy, Length, Reading, Record, Reward
 from vario.instruments.reading import StepShift
-from vario.rules.base import Evidence, Severity, Sign, number, rule
+from vario.rules.base import Doubt, Evidence, Grave, Severity, Sign, number, rule
 
 APART_SDS = 4.5
 """Standard errors between a dozen points before and after, memory included."""
@@ -77,6 +77,9 @@ def data_shift(reward: Reward, length: Length | None, entropy: Entropy | None, r
             moved = {r.name: c for r in readings if (c := r.contrast(shift.step)) is not None and _apart(r, c)}
             if reward.total.name not in moved or len(moved) < 2 or _goes_on_falling(reward.total, shift):
                 continue
+            if moved[reward.total.name][1] > moved[reward.total.name][0]:
+                yield Doubt("the reward rose there: a steep take-off looks alike")
+                yield Grave(Severity.INFO)
             for name, (before, after, _) in moved.items():
                 yield Evidence(
                     f"{name} went from {number(before)} to {number(after)} at step {shift.step}", (name,), shift.step

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vario.instruments import Kl, Reward
+from vario.instruments.reading import PATIENCE
 from vario.rules.base import Doubt, Evidence, Grave, Severity, Sign, lower, number, raise_, rule
 
 
@@ -52,6 +53,9 @@ def kl_pinned_near_zero(kl: Kl, reward: Reward) -> Iterator[Sign]:
         return
     if kl.reference.rises() and kl.reference.shape is not None and kl.reference.shape.word in ("rising", "slowing"):
         yield Doubt("KL still creeps up")
+        yield Grave(Severity.INFO)
+    elif not kl.stays_still or not total.stays():
+        yield Doubt(f"too early to exclude that it leaves slowly: within {PATIENCE} rows")
         yield Grave(Severity.INFO)
     text = f"kl never exceeds {number(kl.reference.high)} {kl.unit}"
     if kl.coefficient:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vario.instruments import Kl, Reward
+from vario.instruments.reading import PATIENCE
 from vario.rules.base import Doubt, Evidence, Severity, Sign, lower, number, raise_, rule
 
 
@@ -44,7 +45,7 @@ def kl_rises_without_reward(kl: Kl, reward: Reward) -> Iterator[Sign]:
     if reward.share_of_ceiling is not None and reward.share_of_ceiling > 0.85:
         return
     never = (
-        total.stays()
+        total.stays(rows=0 if kl.beyond_usual else PATIENCE)
         and not total.constant
         and reference.level > 4.0 * max(reference.start, 1e-12)
         and reference.level > 0.02 * (1.0 if kl.unit == "nats/token" else 50.0)
@@ -58,7 +59,7 @@ def kl_rises_without_reward(kl: Kl, reward: Reward) -> Iterator[Sign]:
     )
     if never and total.points >= 100:
         since = reference.onset_of_move()
-    elif kl.rises_late() and stands and reference.late is not None and reference.late.change > 0.35 * reference.level:
+    elif kl.rises_late() and stands and (total.rises() or kl.beyond_usual) and reference.late is not None and reference.late.change > 0.35 * reference.level:
         since = int(reference.steps[reference.points // 2])
         yield Doubt("the reward rose earlier in the run" if total.rises() else "seen over the last half alone")
     else:

@@ -14,6 +14,7 @@ LOST = 0.7
     "RW105",
     "reward-collapsed",
     Severity.CRITICAL,
+    holds=3,
     causes=("reward or parser broke", "policy collapsed", "weights or samples corrupted"),
     turns=(lower("learning-rate", "if KL, entropy or length moved with it"),),
 )

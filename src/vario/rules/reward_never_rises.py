@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vario.instruments import Reward
-from vario.rules.base import Doubt, Evidence, Excluded, Severity, Sign, number, percent, raise_, rule
+from vario.instruments.reading import PATIENCE
+from vario.rules.base import Doubt, Evidence, Excluded, Grave, Severity, Sign, number, percent, raise_, rule
 
 LEAST = 100
 """Logged rewards before flatness says anything: below it a rise under 2 sd cannot be told from noise."""
+MAYBE = 0.1
+"""Chance under which a rise may be noise, below which nobody is told that there is none: silence asks for less than speech."""
 
 
 @rule(
@@ -58,8 +61,11 @@ def reward_never_rises(reward: Reward) -> Iterator[Sign]:
     if reward.share_of_ceiling is not None and reward.share_of_ceiling > 0.85:
         return
     trend = total.trend
-    if trend is None or trend.rises(0.02):
+    if trend is None or trend.rises(MAYBE):
         return
+    if not total.stays(rows=PATIENCE):
+        yield Doubt(f"too early to exclude a slow rise: up to {number(total.gains_at_most())} in {PATIENCE} rows")
+        yield Grave(Severity.INFO)
     if reward.ceiling is None:
         yield Doubt("the ceiling is not known")
     yield Evidence(

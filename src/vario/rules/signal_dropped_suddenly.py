@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from vario.instruments import Reward, Signal
 from vario.rules.base import Evidence, Severity, Sign, number, rule
+from vario.stats.spread import median
 
 
 @rule(
@@ -44,7 +45,9 @@ def signal_dropped_suddenly(signal: Signal, reward: Reward) -> Iterator[Sign]:
             still = reading.level > shift.before + 0.5 * (shift.after - shift.before)
             if still != bad_up:
                 continue  # it came back
-            big = shift.after - shift.before > 0.3 if bad_up else shift.after < 0.4 * shift.before
+            before = median(reading.values[: max(reading.points - reading.points_since(shift.step), 1)])
+            usual = max(before, shift.before) if bad_up else min(before, shift.before)
+            big = shift.after - usual > 0.3 if bad_up else shift.after < 0.4 * usual
             if big and not (reward.share_of_ceiling is not None and reward.share_of_ceiling > 0.9):
                 yield Evidence(
                     f"{reading.name} jumped from {number(shift.before)} to {number(shift.after)}",

@@ -37,7 +37,7 @@ NEVER_LOGS = frozenset(
      "preprocessor_config.json", "processor_config.json", "model.safetensors.index.json", "pytorch_model.bin.index.json",
      "requirements.txt", "package.json", "debug-core.log", "wandb-metadata.json", "wandb-summary.json", "all_results.json",
      "train_results.json", "eval_results.json", "README.txt", "LICENSE.txt", "debug.log", "debug-internal.log",
-     "training_info.json", "vario-marks.jsonl"}
+     "training_info.json", "vario-marks.jsonl", "vario-state.sqlite"}
 )  # fmt: skip
 """Files that are no logs, though they end as logs do; and what no user's diagnosis may rest on."""
 ROLLOUT_FOLDERS = frozenset(

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from vario.run import Declared, Floats, KnobSetting, Series, Setting
+from vario.sources.dialects.own_words import add_own, is_own
 
 Version = tuple[int, int]
 OLDEST: Version = (0, 0)
@@ -228,6 +229,8 @@ def give_meaning(dialect: Dialect, context: Context, declared: Mapping[str, str]
         if key in declared:
             found[declared[key]] = (-1, values)
             continue
+        if is_own(values.key):
+            continue
         why = reason_to_ignore(dialect, key)
         known, used = why is not None, False
         for rank, alias in enumerate((*dialect.aliases, *TRACKER)):
@@ -274,6 +277,7 @@ def give_meaning(dialect: Dialect, context: Context, declared: Mapping[str, str]
     for metric, values in dialect.derive(context).items():
         if len(values):
             series.setdefault(metric, values)
+    ignored |= add_own(series, {key: values for key, values in context.series.items() if key not in declared})
     if "systems/wall-clock" not in series and (clock := wall_clock(context.series)) is not None:
         series["systems/wall-clock"] = clock
         unmapped = [key for key in unmapped if context.series[key] is not clock]

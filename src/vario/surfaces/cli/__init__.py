@@ -1,4 +1,4 @@
-"""The command line: `vario diagnose`, `compare`, `baseline`, `samples`, `fleet`, `metrics`, `rule`.
+"""The command line: `vario diagnose`, `compare`, `baseline`, `samples`, `fleet`, `watch`, `metrics`, `rule`.
 
 Exit codes: 0 nothing at or above `--fail-on`, 1 findings, 2 wrong use (several runs and none
 chosen among it) or our own failure, 3 nothing readable was found. Several paths: the worst of 2, 3, 1, 0 in that order.
@@ -111,8 +111,10 @@ def _parser() -> argparse.ArgumentParser:
     add_samples(commands)
     # here and not above: a process of a fleet comes in from the other end, and imports this package for its wishes
     from vario.surfaces.cli.fleet_command import add_fleet
+    from vario.surfaces.cli.watch_command import add_watch
 
     add_fleet(commands)
+    add_watch(commands)
     rule = commands.add_parser("rule", help="print a rule's page, or list all rules")
     rule.add_argument("name", nargs="?", metavar="NAME|CODE")
     rule.add_argument("--rules", action="append", default=[], metavar="FILE", help="a Python file with rules of yours")
@@ -210,6 +212,10 @@ def _run(options: argparse.Namespace) -> int:
         from vario.surfaces.cli.fleet_command import run_fleet
 
         return run_fleet(options)
+    if options.command == "watch":
+        from vario.surfaces.cli.watch_command import run_watch
+
+        return run_watch(options)
     if options.command == "metrics":
         if options.known:
             print(known_metrics())

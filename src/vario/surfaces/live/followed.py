@@ -43,6 +43,11 @@ class Followed:
         self._not_before = 0.0
         self._gone = False
 
+    def now(self) -> Polled:
+        """The run, if its files have changed since, however short ago it was read."""
+        self._not_before = 0.0
+        return self.poll()
+
     def poll(self) -> Polled:
         """The run, if its files have changed since."""
         began = self._clock()

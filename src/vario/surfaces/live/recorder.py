@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from array import array
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 
 STEP_WORDS = frozenset({"step", "_step", "global_step", "train/global_step"})
@@ -58,14 +59,13 @@ class Recorder:
         for key, rows in self._rows.items():
             yield key, rows, self._values[key]
 
-    def rows(self, start: int = 0) -> Iterator[tuple[int, float, dict[str, float]]]:
-        """Rows from number `start` on, as they were added: to be handed to somebody who lost them."""
-        count = len(self.steps)
-        made: list[dict[str, float]] = [{} for _ in range(count - start)]
+    def rows(self, start: int, most: int) -> Iterator[tuple[int, float, dict[str, float]]]:
+        """At most so many rows from number `start` on, as they were added: to be handed to somebody who lacks them."""
+        end = min(len(self.steps), start + most)
+        made: list[dict[str, float]] = [{} for _ in range(end - start)]
         for key, numbers, values in self.columns():
-            for number, value in zip(numbers, values, strict=True):
-                if number >= start:
-                    made[number - start][key] = value
+            for i in range(bisect_left(numbers, start), bisect_left(numbers, end)):
+                made[numbers[i] - start][key] = values[i]
         for i, row in enumerate(made):
             yield self.steps[start + i], self.times[start + i], row
 

@@ -130,12 +130,14 @@ class WatchedRun:
     @property
     def rows(self) -> int:
         """Logged rows so far."""
-        return 0 if self.run is None else int(self.run.logged_steps.size)
+        run = self.run  # once: another thread may look while this run is replaced
+        return 0 if run is None else int(run.logged_steps.size)
 
     @property
     def seconds_per_row(self) -> float | None:
         """The usual pause between rows; None before there are two."""
-        return float(np.median(self.pauses)) if self.pauses else None
+        pauses = list(self.pauses)
+        return float(np.median(pauses)) if pauses else None
 
     def look(self) -> list[Notice]:
         """Ask the source, and judge where a look has come due."""

@@ -1,0 +1,1 @@
+"""Ways by which an alert leaves: one file each, all of them alike to whoever sends."""

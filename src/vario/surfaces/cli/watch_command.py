@@ -1,0 +1,173 @@
+"""`vario watch PATH…`: runs that still grow, on a terminal or as lines, with alerts and acts."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from vario.errors import ConfigError
+from vario.project_file import find_project
+from vario.surfaces.cli.wishes import add_judgement_options, add_sample_options, add_source_options
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from vario.surfaces.live.watching import Watching
+    from vario.surfaces.live.wishes import LiveWishes
+
+    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+
+OK, FAILED = 0, 2
+LOOPBACK = "127.0.0.1"
+
+
+def add_watch(commands: Commands) -> None:
+    """The command and its options."""
+    watch = commands.add_parser(
+        "watch",
+        help="follow runs that still grow",
+        description="Follow what trainers write at the PATHs (files that grow, rotate and move; output folders, a folder of "
+        "many runs; TensorBoard, W&B offline, trackio; addresses such as mlflow+http://host:port/run; - for standard input), "
+        "and tell what changes: findings that open, worsen and resolve. [watch], [alerts] and [act] of vario.toml say how often, "
+        "whom to tell, and what to do.",
+    )
+    watch.add_argument("paths", nargs="+", metavar="PATH")
+    watch.add_argument("--plain", action="store_true", help="lines for a log file instead of the terminal application")
+    watch.add_argument(
+        "--every", type=float, metavar="SECONDS", help="pause between two looks at the files (default: 2)"
+    )
+    watch.add_argument(
+        "--once", action="store_true", help="one look at each run, alerts and acts with it, and end: for cron"
+    )
+    watch.add_argument(
+        "--state",
+        metavar="PLACE",
+        help="where told findings and sent alerts are remembered: a file, or postgresql://HOST/DATABASE (default: beside each run)",
+    )
+    watch.add_argument(
+        "--prometheus",
+        metavar="[HOST:]PORT",
+        help=f"serve numbers for Prometheus (on {LOOPBACK} unless a host is named)",
+    )
+    watch.add_argument("--test-alert", action="store_true", help="send a test to every channel of [alerts], and end")
+    watch.add_argument(
+        "--rehearse",
+        action="store_true",
+        help="go through recorded runs and tell what would have been told and done, and when",
+    )
+    add_source_options(watch)
+    add_sample_options(watch)
+    add_judgement_options(watch)
+
+
+def run_watch(options: argparse.Namespace) -> int:
+    """Follow, until all has ended or the user has had enough."""
+    from vario.surfaces.live.wishes import LiveWishes
+
+    if options.every is not None and not 0.1 <= options.every <= 86_400.0:
+        raise ConfigError("--every: between 0.1 and 86400 seconds")
+    wishes = LiveWishes.of(find_project(options.paths[0]))
+    wishes = replace(
+        wishes,
+        watch=replace(
+            wishes.watch, every=options.every or wishes.watch.every, state=options.state or wishes.watch.state
+        ),
+    )
+    if options.test_alert:
+        from vario.surfaces.live.alerting import try_alerts
+
+        return try_alerts(wishes.alerts)
+    if options.rehearse:
+        from vario.surfaces.live.rehearsal import rehearse
+
+        return rehearse(options, wishes)
+    return _follow(options, wishes)
+
+
+def _follow(options: argparse.Namespace, wishes: LiveWishes) -> int:
+    from vario.surfaces.live.watching import Watching
+
+    watching = Watching(options.paths, options, wishes)
+    try:
+        with _exported(options.prometheus, watching):
+            if options.once:
+                _lines(watching, once=True)
+            elif options.plain or not (sys.stdout.isatty() and sys.stdin.isatty()) or "-" in options.paths:
+                _lines(watching)
+            else:
+                _application(watching)
+    finally:
+        watching.close()
+    return OK
+
+
+@contextmanager
+def _exported(wished: str | None, watching: Watching) -> Iterator[None]:
+    """Numbers for Prometheus, while it goes on."""
+    if wished is None:
+        yield
+        return
+    host, _, port = wished.rpartition(":")
+    if not port.isdigit() or not 0 < int(port) < 65_536:
+        raise ConfigError(f"--prometheus {wished}: a port, or HOST:PORT")
+    try:
+        from vario.surfaces.exporters.prometheus import Exporter
+    except ImportError as error:
+        raise ConfigError('--prometheus needs prometheus_client: pip install "vario[prometheus]"') from error
+    try:
+        server = Exporter(watching.runs).serve(host or LOOPBACK, int(port))
+    except OSError as error:
+        raise ConfigError(f"--prometheus {wished}: cannot listen there ({error.strerror or error})") from error
+    with server:
+        yield
+
+
+def _application(watching: Watching) -> None:
+    try:
+        from vario.surfaces.terminal.app import WatchApp
+    except ImportError:
+        print(
+            'vario: the terminal application needs textual: pip install "vario[terminal]"; lines instead',
+            file=sys.stderr,
+        )
+        _lines(watching)
+        return
+    WatchApp(watching).run()
+
+
+def _lines(watching: Watching, *, once: bool = False) -> None:
+    """Print what changes; ends with the last run, or at a signal."""
+    from vario.surfaces.live.watched import Status
+    from vario.surfaces.terminal.plain import line_of, status_line
+
+    enough = threading.Event()
+
+    def end(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
+        enough.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, end)
+    shown: dict[str, tuple[str, str]] = {}
+    told = 0
+    while not enough.is_set():
+        for notice in watching.turn():
+            print(line_of(notice))
+        for watched in watching.runs:
+            diagnosis = watched.diagnosis
+            stands = (diagnosis.verdict.action if diagnosis else "", watched.status.value)
+            if shown.get(watched.name) != stands:
+                shown[watched.name] = stands
+                print(status_line(watched))
+        for text in watching.messages[told:]:
+            print(f"vario: {text}", file=sys.stderr)
+        told = len(watching.messages)
+        sys.stdout.flush()
+        if once or (watching.runs and all(w.status is Status.ENDED for w in watching.runs)):
+            return
+        enough.wait(watching.every)

@@ -1,0 +1,182 @@
+"""What becomes of notices: they are remembered, told to whom it concerns, and acted upon; once, whoever else watches."""
+
+from __future__ import annotations
+
+import getpass
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+
+from vario.surfaces.live.actions import IN_TRAINER, Act, acts_of
+from vario.surfaces.live.alerting import dispatcher_of
+from vario.surfaces.live.notices import Kind, Notice
+from vario.surfaces.live.performing import ActFailed, perform
+from vario.surfaces.live.remembering import Memory
+from vario.surfaces.live.watched import Review, WatchedRun
+from vario.surfaces.live.wishes import LiveWishes
+from vario.surfaces.state.acts import Act as Kept
+from vario.surfaces.state.silences import Silence
+
+CLOSING_SECONDS = 15.0
+SETTLING_SECONDS = 5.0
+"""Longer than a store takes, on a bad day, to write down that an alert is due."""
+HISTORY = 1_000
+"""Notices that stay in memory for the surfaces; the store keeps more."""
+
+
+class Desk:
+    """Remembers, alerts and acts for the runs of one watcher. What fails becomes a message, once; nothing raises.
+
+    Raises:
+        ConfigError: at its making, where `[alerts]` says what cannot be.
+
+    Args:
+        wishes: what the user asked for.
+        trainer: tells the process that trains; None where there is none.
+        clock: seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        wishes: LiveWishes,
+        *,
+        trainer: Callable[..., None] | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.wishes = wishes
+        self.history: list[Notice] = []
+        self.messages: list[str] = []
+        self.acts: list[tuple[Act, str]] = []
+        self._given = 0
+        self._trainer = trainer
+        self._clock = clock
+        self._memory = Memory(self.say, wishes.watch.state)
+        self._marks: dict[str, int] = {}
+        self._outside = ThreadPoolExecutor(max_workers=2, thread_name_prefix="vario-act")
+        self._alerts = dispatcher_of(wishes, self.say, trainer, clock)
+
+    def say(self, text: str) -> None:
+        """Something that the user must know; the same sentence only once."""
+        if text not in self.messages:
+            self.messages.append(text)
+
+    def take_messages(self) -> list[str]:
+        """What was said since the last time."""
+        new = self.messages[self._given :]
+        self._given += len(new)
+        return new
+
+    def admit(self, watched: WatchedRun, path: str | None) -> None:
+        """Take on a run: what was told of it, by whoever watched it last, is known from now on.
+
+        Args:
+            watched: the run.
+            path: where it lies; None: nowhere, and nothing of it is remembered.
+        """
+        if path is not None:
+            self._memory.admit(watched.name, path)
+        if self._alerts is not None:
+            state, key = self._memory.of(watched.name) or (None, watched.name)
+            self._alerts.begin(watched.name, key=key, ledger=state)
+        watched.told.update(self._memory.told(watched.name))
+        last = self._memory.ask(watched.name, lambda state, run: state.last_review(run), None)
+        if last is not None:
+            watched.review = Review(last.step, last.at)
+
+    def handle(self, watched: WatchedRun, notices: Iterable[Notice]) -> None:
+        """What a look has brought: remembered, told, acted upon."""
+        self._note_marks(watched)
+        made = list(notices)
+        if not made:
+            return
+        if any(n.kind is Kind.REPLACED for n in made):
+            self._memory.replaced(watched.name)
+        self.history += made
+        del self.history[:-HISTORY]
+        # an alert is due before its finding counts as told: a crash between the two repeats a question, and loses nothing
+        if self._alerts is not None:
+            for notice in made:
+                self._alerts.offer(notice, watched)
+            self._alerts.settle(SETTLING_SECONDS)
+        self._memory.remember(watched.name, made)
+        known = self.acknowledged(watched)
+        for notice in made:
+            if notice.subject not in known:
+                for act in acts_of(self.wishes.act, notice):
+                    self._act(act, watched)
+
+    def acknowledge(self, watched: WatchedRun, subject: str, reason: str) -> None:
+        """Somebody knows of a finding, and says why it may stand: no alert and no act until it resolves."""
+        now = self._clock()
+        self._memory.ask(watched.name, lambda state, run: state.acknowledge(run, subject, _user(), reason, now), None)
+
+    def acknowledged(self, watched: WatchedRun) -> Mapping[str, str]:
+        """Reasons by subject of what was acknowledged."""
+        now = self._clock()
+        nobody: dict[str, Silence] = {}
+        known = self._memory.ask(watched.name, lambda state, run: state.acknowledged(run, now), nobody)
+        return {subject: silence.reason for subject, silence in known.items()}
+
+    def reviewed(self, watched: WatchedRun) -> None:
+        """Somebody has read completions of this run, now."""
+        now = self._clock()
+        step = watched.run.last_step if watched.run is not None else None
+        if step is None:
+            return
+        watched.reviewed(step, now)
+        self._memory.ask(watched.name, lambda state, run: state.reviewed(run, step, now, _user()), None)
+
+    def close(self, timeout: float = CLOSING_SECONDS) -> None:
+        """Tell what is left, as far as that goes in time, and give everything back."""
+        self._outside.shutdown(wait=True, cancel_futures=False)
+        if self._alerts is not None:
+            self._alerts.close(timeout)
+        self._memory.close()
+
+    def _note_marks(self, watched: WatchedRun) -> None:
+        """Marks beside the run are a review; a team's store holds them too."""
+        run = watched.run
+        if run is None or len(run.marks) == self._marks.get(watched.name, 0):
+            return
+        new = watched.name in self._marks
+        self._marks[watched.name] = len(run.marks)
+        self._memory.ask(watched.name, lambda state, name: state.put_marks(name, run.marks), None)
+        if new:
+            self.reviewed(watched)
+
+    def _act(self, act: Act, watched: WatchedRun) -> None:
+        if self.wishes.act.dry_run:
+            self._done(act, watched, "dry run: nothing was done")
+        elif act.action not in IN_TRAINER:
+            verdict = "" if watched.diagnosis is None else str(watched.diagnosis.verdict)
+            self._outside.submit(self._perform, act, watched, verdict)
+        elif self._trainer is None:
+            self._done(act, watched, "not done: only vario's callback in the training can do it")
+        else:
+            self._trainer("act", act.action, act.text)
+            self._done(act, watched, "handed to the training")
+
+    def _perform(self, act: Act, watched: WatchedRun, verdict: str) -> None:
+        try:
+            perform(act, watched.name, verdict)
+        except ActFailed as error:
+            self._done(act, watched, f"failed: {error}")
+        except Exception as error:  # a thread has nobody to raise to
+            self._done(act, watched, f"failed: {type(error).__name__}")
+        else:
+            self._done(act, watched, "done")
+
+    def _done(self, act: Act, watched: WatchedRun, outcome: str) -> None:
+        """Log an act with its evidence, whatever came of it."""
+        now, dry = self._clock(), self.wishes.act.dry_run
+        self.acts.append((act, outcome))
+        self.say(f"{watched.name}: {act.text}: {outcome}")
+        kept = Kept(act.action, act.subject, act.step, act.severity, act.confidence, (act.evidence,), dry, now, outcome)
+        self._memory.ask(watched.name, lambda state, run: state.act(run, kept), None)
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):  # a container without a name for its user
+        return "unknown"

@@ -1,0 +1,93 @@
+"""The store of each run under watch, by the run's name; a store that fails is told of once, and the watch goes on without."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+from vario.surfaces.live.notices import Notice, Standing
+from vario.surfaces.state import State, StateError, place_of, run_key, shown_place
+
+T = TypeVar("T")
+WITHOUT = "what is told now is not remembered: a restart may tell it again"
+
+
+class Memory:
+    """Opens stores, one for each place, and says which run is called what in which of them.
+
+    Args:
+        say: takes a sentence for the user.
+        wished: where the user wants the state; None: beside each run.
+    """
+
+    def __init__(self, say: Callable[[str], None], wished: str | None = None) -> None:
+        self._say = say
+        self._wished = wished
+        self._states: dict[str, State] = {}
+        self._runs: dict[str, tuple[State, str]] = {}
+        self._generations: dict[str, int] = {}
+        self._warned: dict[int, int] = {}
+
+    def admit(self, name: str, path: str) -> None:
+        """Open the store of a run; without one it is followed all the same."""
+        try:
+            place = place_of(path, self._wished)
+            state = self._states.get(place)
+            if state is None:
+                state = self._states[place] = State.open(place)
+            self._runs[name] = state, run_key(path, place)
+            self._generations[name] = state.generation(self._runs[name][1])
+        except StateError as error:
+            self._say(f"{error}; {WITHOUT}")
+        self._pass_on()
+
+    def of(self, name: str) -> tuple[State, str] | None:
+        """The store of a run and what the run is called there."""
+        return self._runs.get(name)
+
+    def ask(self, name: str, question: Callable[[State, str], T], otherwise: T) -> T:
+        """What a store says of a run; `otherwise` where there is none, or where it fails."""
+        known = self._runs.get(name)
+        if known is None:
+            return otherwise
+        try:
+            return question(*known)
+        except StateError as error:
+            self._say(f"{error}; {WITHOUT}")
+            return otherwise
+        finally:
+            self._pass_on()
+
+    def told(self, name: str) -> dict[str, Standing]:
+        """What stands as told."""
+        return self.ask(name, lambda state, run: state.told(run), {})
+
+    def remember(self, name: str, notices: Iterable[Notice]) -> None:
+        """Keep what was told."""
+        kept = list(notices)
+        if kept:
+            self.ask(name, lambda state, run: state.remember(run, kept), None)
+
+    def replaced(self, name: str) -> None:
+        """Another run stands at the place: what was told of the old one is history."""
+        was = self._generations.get(name, 0)
+        self._generations[name] = self.ask(name, lambda state, run: state.replaced(run, was), was)
+
+    def places(self) -> list[str]:
+        """Where the stores lie, for people."""
+        return [shown_place(place) for place in self._states]
+
+    def close(self) -> None:
+        """Give the connections back."""
+        for state in self._states.values():
+            state.close()
+        self._states.clear()
+        self._runs.clear()
+
+    def _pass_on(self) -> None:
+        """Tell what happened to a database by itself."""
+        for state in self._states.values():
+            known = self._warned.get(id(state), 0)
+            for warning in state.warnings[known:]:
+                self._say(warning)
+            self._warned[id(state)] = len(state.warnings)
