@@ -47,12 +47,12 @@ from page_parts import (
 from rule_by_framework import by_framework_page
 
 from vario.catalogue import KNOBS, METRICS, Metric
+from vario.catalogue.own_words import EVENT_METRIC, OWN_WORDS, event_key
 from vario.instruments import Record
 from vario.rules import RULES, Rule
 from vario.rules.base import HEADINGS, Turn
 from vario.sources.dialects import DIALECTS
 from vario.sources.dialects.base import Dialect
-from vario.catalogue.own_words import EVENT_METRIC, OWN_WORDS, event_key
 from vario.surfaces.exporters.alert_rules import alert_rules_file
 from vario.surfaces.exporters.grafana import dashboard_file
 
@@ -215,9 +215,9 @@ def _metric(metric: Metric) -> Iterator[str]:
     yield from ("", f"{metric.unit}, {_range(metric.low, metric.high)}; {read}")
     rows = [(d, _logged(d, metric.name)) for d in sorted(DIALECTS, key=by_title)]
     shown = [(f"[{title_of(d)}](frameworks/{d.name}.md)", keys) for d, keys in rows if keys]
-    own = [code(key) for key, meant in {**OWN_WORDS, event_key("*"): EVENT_METRIC}.items() if meant == metric.name]
-    if own:
-        shown.append(("vario itself", ", ".join(own)))
+    own = {**OWN_WORDS, event_key("NAME").replace("NAME", "*"): EVENT_METRIC}
+    if mine := [key for key, meant in own.items() if meant == metric.name]:
+        shown.append(("vario itself", code(mine)))
     if shown:
         yield from ("", *table(("framework", "key"), shown))
 

@@ -35,6 +35,7 @@ def model(seed: int = 0) -> Any:
     from transformers import LlamaConfig, LlamaForCausalLM
 
     torch.manual_seed(seed)
+    torch.set_num_threads(1)  # so small a model gains nothing from more, and loses much where others want the cores
     return LlamaForCausalLM(
         LlamaConfig(
             vocab_size=len(SPECIALS) + len(LETTERS), hidden_size=32, intermediate_size=64, num_hidden_layers=2,
@@ -85,4 +86,54 @@ def grpo(
         train_dataset=data,
         processing_class=tokenizer(),
         callbacks=callbacks,
+    )
+
+
+class First:
+    """Calls a function when a training begins, after the callbacks before it have begun."""
+
+    def __new__(cls, call: Callable[[], None]) -> Any:
+        from transformers import TrainerCallback
+
+        class Began(TrainerCallback):
+            def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+                call()
+
+        return Began()
+
+
+def other(name: str, out: Path, callbacks: list[Any]) -> Any:
+    """Another of TRL's trainers, for three steps."""
+    import trl
+    from datasets import Dataset
+
+    base = out.parent / f"{out.name}-base"
+    model().save_pretrained(base)
+    config, trainer = getattr(trl, f"{name}Config"), getattr(trl, f"{name}Trainer")
+    settings: dict[str, Any] = {
+        "output_dir": str(out), "max_steps": 3, "logging_steps": 1, "per_device_train_batch_size": 4, "report_to": [],
+        "save_strategy": "no", "use_cpu": True, "disable_tqdm": True,
+    }  # fmt: skip
+    pairs = [{"prompt": "ab", "chosen": "aa", "rejected": "bb"}] * 16
+    rows: dict[str, list[dict[str, Any]]] = {
+        "RLOO": [{"prompt": "ab"}] * 16,
+        "DPO": pairs,
+        "KTO": [{"prompt": "ab", "completion": "aa", "label": i % 2 == 0} for i in range(16)],
+        "Reward": [{"chosen": "abaa", "rejected": "abbb"}] * 16,
+        "SFT": [{"text": "abaa"}] * 16,
+    }
+    more: dict[str, Any] = {"model": str(base)}
+    if name == "RLOO":
+        settings |= {"num_generations": 4, "max_completion_length": 8}
+        more["reward_funcs"] = four_as
+    if name == "Reward":
+        from transformers import AutoModelForSequenceClassification
+
+        more["model"] = AutoModelForSequenceClassification.from_pretrained(base, num_labels=1)
+    return trainer(
+        args=config(**settings),
+        train_dataset=Dataset.from_list(rows[name]),
+        processing_class=tokenizer(),
+        callbacks=callbacks,
+        **more,
     )

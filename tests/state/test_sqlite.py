@@ -108,6 +108,16 @@ def test_two_that_find_it_broken_set_it_aside_once(path: Path) -> None:
     assert len(list(path.parent.glob("*.corrupt-*"))) == 1
 
 
+def test_what_another_has_put_there_meanwhile_is_not_set_aside(path: Path) -> None:
+    path.write_bytes(b"nothing" * 1000)
+    broken = sqlite.identity(path)
+    assert broken is not None
+    path.rename(path.with_name("kept"))  # so that its number is not given to the next
+    opened(path).close()
+    assert sqlite.set_aside(path, broken) is None
+    assert path.exists()
+
+
 def test_a_file_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
     notes = tmp_path / "notes.txt"
     notes.write_text("buy milk\n" * 100)

@@ -1,4 +1,4 @@
-"""Shows recorded runs in this terminal: `python -m tests.terminal.shown ROWS NAME... [--hang]`."""
+"""Shows recorded runs in this terminal: `python -m tests.terminal.shown ROWS [NAME...] [--hang] [--hostile]`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 import threading
 from dataclasses import dataclass
 
-from tests.terminal.feeds import Lab, watched
+from tests.terminal.feeds import HOSTILE, Lab, hostile, recorded, watched
 from vario.surfaces.live.notices import Notice
 from vario.surfaces.terminal.show import show
 
@@ -24,4 +24,7 @@ class Hanging(Lab):
 if __name__ == "__main__":
     rows, *names = sys.argv[1:]
     kind = Hanging if "--hang" in names else Lab
-    sys.exit(show(kind([watched(name, rows=int(rows)) for name in names if name != "--hang"], every=0.3)))
+    runs = [watched(name, rows=int(rows)) for name in names if not name.startswith("--")]
+    if "--hostile" in names:
+        runs.append(watched(HOSTILE, rows=int(rows), run=hostile(recorded("grpo-proxy-hack")), troubles=(HOSTILE,)))
+    sys.exit(show(kind(runs, every=0.3)))

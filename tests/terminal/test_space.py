@@ -35,12 +35,13 @@ def test_without_a_finding_the_gauges_take_the_room() -> None:
 
 
 def test_columns() -> None:
-    assert columns(120, 1).runs == 0
-    assert columns(60, 5).stacked
-    wide = columns(120, 5)
+    assert columns(120, 1, 20).runs == 0
+    assert columns(60, 5, 20).stacked
+    wide = columns(120, 5, 20)
     assert not wide.stacked
     assert wide.runs + wide.right == 120
-    assert 50 <= columns(80, 50).right < 60
+    assert columns(80, 50, 90).right > 50
+    assert columns(120, 5, 8).runs < columns(120, 5, 20).runs < columns(120, 5, 90).runs
     assert stacked_lines(20, 50) <= 6
     assert stacked_lines(20, 2) == 3
 

@@ -257,7 +257,9 @@ _ALL = (
     _positive("systems/power/min", "W", "Lowest power draw during the step, mean over devices."),
     _positive("systems/power/max", "W", "Highest power draw during the step, mean over devices."),
     _share("systems/device-use", "Share of the step in which a device computed anything, mean over devices."),
-    _share("systems/host-memory-share", "Share of the host's memory in use, or of the container's where that is fuller."),
+    _share(
+        "systems/host-memory-share", "Share of the host's memory in use, or of the container's where that is fuller."
+    ),
     _positive("systems/host-memory", "GiB", "Resident host memory of the training process and its children, added up."),
     _share("systems/host-use", "Share of the host's processor time in use, by whatever process."),
     _positive(

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vario.instruments import Preference
-from vario.instruments.reading import PATIENCE
-from vario.rules.base import Doubt, Evidence, Grave, Severity, Sign, number, raise_, required, rule
+from vario.rules.base import Evidence, Severity, Sign, number, raise_, required, rule, too_early
 from vario.stats.shape import MIN_POINTS
+
+PATIENCE = 300
+"""Rows over which the margin's pace is judged: the slowest of eight recorded preference runs rose by row 70."""
 
 
 @rule(
@@ -43,8 +45,7 @@ def accuracy_at_chance(preference: Preference) -> Iterator[Sign]:
     if not accuracy.flat() or (margin.points >= MIN_POINTS and not margin.constant and not margin.stays()):
         return  # it has begun to learn, or may have
     if not margin.stays(rows=PATIENCE):
-        yield Doubt(f"too early to exclude that the margin rises slowly: by up to {number(margin.gains_at_most())} in {PATIENCE} rows")
-        yield Grave(Severity.INFO)
+        yield from too_early("a margin that rises slowly", margin.gains_at_most(PATIENCE), PATIENCE)
     yield Evidence(
         f"accuracy stays at {number(accuracy.level)} over {accuracy.points} points",
         ("preference/accuracy",),

@@ -11,6 +11,7 @@ from enum import IntEnum
 
 from vario.errors import NotReadable
 from vario.instruments import Look, Reading
+from vario.instruments.reading import PATIENCE
 
 HEADINGS = (
     "What it shows",
@@ -277,6 +278,18 @@ def required(reading: Reading | None, name: str) -> Reading:
     if reading is None:
         raise NotReadable(name)
     return reading
+
+
+def too_early(what: str, most: float, rows: int = PATIENCE) -> Iterator[Sign]:
+    """A finding that a longer run may refute is information, and says what is not excluded yet.
+
+    Args:
+        what: what it would be: "a slow rise".
+        most: how much of it there may be in so many `rows` at the pace so far.
+        rows: how many.
+    """
+    yield Doubt(f"too early to exclude {what}: up to {number(most)} in {rows} rows at the pace so far")
+    yield Grave(Severity.INFO)
 
 
 def lower(knob: str, why: str, factor: float = 0.5) -> Turn:

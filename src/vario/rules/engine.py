@@ -215,6 +215,7 @@ class Judge:
         self._looks = 0
         self._rows = 0
         self._step: int | None = None
+        self._past: object = None
         self._stands: object = None
 
     def see(self, run: Run) -> Judgement | None:
@@ -235,12 +236,13 @@ class Judge:
             step = int(run.logged_steps[count - 1])
             self._ask(self._watches, self._outcomes, Look(history, step), count, end=False)
             self._rows, self._step = count, step
+        self._past = _past(run, self._step)
         return self._at_end(history, rows)
 
     def _continues(self, run: Run) -> bool:
         """Whether what was seen still stands where it stood."""
         same = run.logged_steps.size >= self._rows and int(run.logged_steps[self._rows - 1]) == self._step
-        return same and self._stands == _standing(run)
+        return same and self._stands == _standing(run) and self._past == _past(run, self._step)
 
     def _at_end(self, history: History, rows: int) -> Judgement:
         """The look at the last row, which leaves no trace: a row that comes tomorrow must not find it there."""
@@ -263,9 +265,21 @@ class Judge:
             watch.see(outcome, look, rows, replay=self.replay)
 
 
+def _past(run: Run, step: int | None) -> object:
+    """What a run says up to a step, a number for each series: what comes late, or is written over, changes it."""
+    if step is None:
+        return None
+    parts = ((name, s.until(step)) for name, s in run.series.items())
+    said = {name: (hash(part.steps.tobytes()), hash(part.values.tobytes())) for name, part in parts if len(part)}
+    return said, [c.step for c in run.checkpoints if c.step <= step]
+
+
 def _standing(run: Run) -> tuple[object, ...]:
     """What looks at the past rest on beside the series: where it changes, they are taken again."""
-    return run.framework, run.framework_version, run.algorithm, run.declared, len(run.events), run.budgets, run.marks
+    return (
+        *(run.framework, run.framework_version, run.algorithm, run.declared),
+        *(dict(run.knobs), len(run.events), run.budgets, run.marks),
+    )
 
 
 def judge(

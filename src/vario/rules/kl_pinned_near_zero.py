@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vario.instruments import Kl, Reward
-from vario.instruments.reading import PATIENCE
-from vario.rules.base import Doubt, Evidence, Grave, Severity, Sign, lower, number, raise_, rule
+from vario.rules.base import Doubt, Evidence, Grave, Severity, Sign, lower, number, raise_, rule, too_early
 
 
 @rule(
@@ -54,9 +53,10 @@ def kl_pinned_near_zero(kl: Kl, reward: Reward) -> Iterator[Sign]:
     if kl.reference.rises() and kl.reference.shape is not None and kl.reference.shape.word in ("rising", "slowing"):
         yield Doubt("KL still creeps up")
         yield Grave(Severity.INFO)
-    elif not kl.stays_still or not total.stays():
-        yield Doubt(f"too early to exclude that it leaves slowly: within {PATIENCE} rows")
-        yield Grave(Severity.INFO)
+    elif not kl.stays_still:
+        yield from too_early("that KL climbs slowly", kl.reference.gains_at_most())
+    elif not total.stays():
+        yield from too_early("a rise", total.gains_at_most(total.points), total.points)
     text = f"kl never exceeds {number(kl.reference.high)} {kl.unit}"
     if kl.coefficient:
         text += f" at a coefficient of {number(kl.coefficient)}"

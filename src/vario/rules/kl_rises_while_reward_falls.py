@@ -66,6 +66,8 @@ def kl_rises_while_reward_falls(kl: Kl, reward: Reward) -> Iterator[Sign]:
     if not total.fell() or reward.lost() < 0.2 or total.high - total.level < 2.0 * total.noise_sd:
         return
     best = total.best_step()
+    if not total.outlasts_noise(total.since_below(0.5 * (total.high + total.level)), best):
+        return
     then, now = reference.level_at(best), reference.level
     if now < 1.5 * max(then, 1e-12) or now - then < 3.0 * reference.noise_sd / max(1.0, reference.points / 40) ** 0.5:
         return

@@ -8,6 +8,11 @@ from vario.instruments import Kl, Reward
 from vario.instruments.reading import PATIENCE
 from vario.rules.base import Doubt, Evidence, Severity, Sign, lower, number, raise_, rule
 
+DRIFTS = 0.35
+"""Share of its level that KL gained in the last half, once it is beyond what recipes spend."""
+SPEEDS_UP = 2.0 / 3.0
+"""The same below that: twice what the first half cost. A steady drift, the price of learning, gains half."""
+
 
 @rule(
     "KL101",
@@ -59,7 +64,13 @@ def kl_rises_without_reward(kl: Kl, reward: Reward) -> Iterator[Sign]:
     )
     if never and total.points >= 100:
         since = reference.onset_of_move()
-    elif kl.rises_late() and stands and (total.rises() or kl.beyond_usual) and reference.late is not None and reference.late.change > 0.35 * reference.level:
+    elif (
+        kl.rises_late()
+        and stands
+        and (total.rises() or kl.beyond_usual)
+        and reference.late is not None
+        and reference.late.change > (DRIFTS if kl.beyond_usual else SPEEDS_UP) * reference.level
+    ):
         since = int(reference.steps[reference.points // 2])
         yield Doubt("the reward rose earlier in the run" if total.rises() else "seen over the last half alone")
     else:

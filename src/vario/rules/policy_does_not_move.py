@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from vario.instruments import Entropy, Kl, Length, Record, Reward
 from vario.instruments.reading import PATIENCE
-from vario.rules.base import Doubt, Evidence, Grave, Severity, Sign, number, percent, raise_, rule
+from vario.rules.base import Doubt, Evidence, Severity, Sign, number, percent, raise_, rule, too_early
 
 
 @rule(
@@ -55,8 +55,7 @@ def policy_does_not_move(
         if kl.reference.high >= (1e-3 if kl.unit == "nats/token" else 0.05):
             return
         if not kl.stays_still:
-            yield Doubt(f"too early to exclude that KL climbs on: by up to {number(kl.reference.gains_at_most())} in {PATIENCE} rows")
-            yield Grave(Severity.INFO)
+            yield from too_early("that KL climbs slowly", kl.reference.gains_at_most())
         yield Evidence(
             f"kl never exceeds {number(kl.reference.high)} {kl.unit}", (kl.reference.name,), int(kl.reference.steps[0])
         )
@@ -65,8 +64,7 @@ def policy_does_not_move(
             return
         yield Doubt("KL is not logged")
         if not total.stays(rows=PATIENCE):
-            yield Doubt(f"too early to exclude a slow rise: up to {number(total.gains_at_most())} in {PATIENCE} rows")
-            yield Grave(Severity.INFO)
+            yield from too_early("a slow rise", total.gains_at_most())
         yield Evidence(
             f"entropy is at {percent(entropy.share_left)} and length at {percent(length.growth)} of their start",
             ("entropy/mean", "length/mean"),

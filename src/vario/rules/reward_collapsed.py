@@ -14,7 +14,6 @@ LOST = 0.7
     "RW105",
     "reward-collapsed",
     Severity.CRITICAL,
-    holds=3,
     causes=("reward or parser broke", "policy collapsed", "weights or samples corrupted"),
     turns=(lower("learning-rate", "if KL, entropy or length moved with it"),),
 )
@@ -47,7 +46,7 @@ def reward_collapsed(reward: Reward) -> Iterator[Sign]:
         return
     middle = 0.5 * (total.held_high + total.level)
     since = total.since_below(middle)
-    if total.points_since(since) < 5:
+    if total.points_since(since) < 5 or not total.outlasts_noise(since):
         return
     yield Evidence(
         f"reward/mean fell from {number(total.held_high)} to {number(total.level)} and stays there since step {since}",

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from vario.instruments import Reward
 from vario.instruments.reading import PATIENCE
-from vario.rules.base import Doubt, Evidence, Excluded, Grave, Severity, Sign, number, percent, raise_, rule
+from vario.rules.base import Doubt, Evidence, Excluded, Severity, Sign, number, percent, raise_, rule, too_early
 
 LEAST = 100
 """Logged rewards before flatness says anything: below it a rise under 2 sd cannot be told from noise."""
@@ -64,8 +64,7 @@ def reward_never_rises(reward: Reward) -> Iterator[Sign]:
     if trend is None or trend.rises(MAYBE):
         return
     if not total.stays(rows=PATIENCE):
-        yield Doubt(f"too early to exclude a slow rise: up to {number(total.gains_at_most())} in {PATIENCE} rows")
-        yield Grave(Severity.INFO)
+        yield from too_early("a slow rise", total.gains_at_most())
     if reward.ceiling is None:
         yield Doubt("the ceiling is not known")
     yield Evidence(

@@ -19,7 +19,7 @@ LEAST = 100
     "RW104",
     "reward-peaked-then-declined",
     Severity.WARNING,
-    holds=4,
+    holds=3,
     causes=("learning rate too high for the stage", "over-optimisation", "drift between sampler and trainer"),
     turns=(
         lower("learning-rate", "the policy steps over what it had found"),
@@ -60,9 +60,10 @@ def reward_peaked_then_declined(reward: Reward, witness: Witness | None) -> Iter
             or lost < 2.0 * score.noise_sd
         ):
             continue
-        if gain < 0.1 * lost:
-            continue
         peak = score.best_step()
+        down = score.since_below(0.5 * (score.high + score.level))
+        if gain < 0.1 * lost or not score.outlasts_noise(down, peak):
+            continue
         if score.points < LEAST:
             yield Doubt("few points: noise with memory makes such peaks")
             yield Grave(Severity.INFO)

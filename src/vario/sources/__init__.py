@@ -15,6 +15,7 @@ from vario.errors import ConfigError, NothingReadable, SeveralRuns, SourceError
 from vario.run import Declared, Ints, Run, Series, Setting
 from vario.sources.dialects import DIALECTS
 from vario.sources.dialects.base import NEWEST, OLDEST, Context, Dialect, Version, give_meaning, with_part_sizes
+from vario.sources.growing import Growing
 from vario.sources.places import Place, checkpoints_of, find, load, together
 from vario.sources.rows import Table
 from vario.sources.sampled import SampleOptions, with_dumps
@@ -30,6 +31,7 @@ def read(
     run: str | None = None,
     mapping: Mapping[str, str] | None = None,
     samples: SampleOptions | None = None,
+    growing: Growing | None = None,
 ) -> Run:
     """Read one run from a folder, a file, an address or standard input (`-`).
 
@@ -40,16 +42,20 @@ def read(
         run: which of several runs, by the name that `runs` gives.
         mapping: canonical metrics and the keys that hold them, for words that no dialect knows.
         samples: what is wished of the completions that lie beside the log; by default they are counted.
+        growing: what earlier readings of the same path left, for a log that is read again and again.
 
     Raises:
         NothingReadable: nothing there is a log. Malformed: a log without a single row.
         SeveralRuns: more than one run lies there, and none was chosen.
         ConfigError: the given `config` cannot be read, or `mapping` names no metric.
     """
-    found = _found(path, run)
+    found = _found(path, run, growing=growing)
     if len(found) > 1:
         raise SeveralRuns(path, [name for name, _ in found])
-    return _interpreted(found[0][1](), config, mapping, samples or SampleOptions())
+    made = _interpreted(found[0][1](), config, mapping, samples or SampleOptions())
+    if growing is not None:
+        growing.settle()
+    return made
 
 
 def read_all(
@@ -81,17 +87,19 @@ def _interpreted(
     return with_dumps(run, table.dumps, samples, only=table.kind == "samples")
 
 
-def _found(path: str | Path, run: str | None, *, every: bool = False) -> list[tuple[str, Callable[[], Table]]]:
+def _found(
+    path: str | Path, run: str | None, *, every: bool = False, growing: Growing | None = None
+) -> list[tuple[str, Callable[[], Table]]]:
     """Names of runs and what reads each; a folder's own run stands for it unless every one is wanted."""
     if str(path) == "-" or "://" in str(path):
         from vario.sources.remote import found_at
 
         return found_at(str(path), run, every=every)
-    return found_below(Path(path), run, every=every)
+    return found_below(Path(path), run, every=every, growing=growing)
 
 
 def found_below(
-    path: Path, run: str | None, shown: str | None = None, *, every: bool = False
+    path: Path, run: str | None, shown: str | None = None, *, every: bool = False, growing: Growing | None = None
 ) -> list[tuple[str, Callable[[], Table]]]:
     """The runs of a local path; with `run`, the one of that name."""
     try:
@@ -99,18 +107,22 @@ def found_below(
         if run is not None and any(run in (p.name, p.name.rpartition("@")[0]) for p in places):
             places = [p for p in places if run in (p.name, p.name.rpartition("@")[0])]
             run = None
-        groups = together(places)
+        groups = together(places, growing)
         if run is None and not every and any(p.own for p, _ in groups):
             groups = [g for g in groups if g[0].own]
         if len(groups) > 1:
-            return _choose([(p.name, _maker(p, t[0] if len(t) == 1 else None, shown)) for p, t in groups], path, run)
+            return _choose(
+                [(p.name, _maker(p, t[0] if len(t) == 1 else None, shown, growing)) for p, t in groups], path, run
+            )
         place, tables = groups[0]
-        tables = tables or load(place)
+        tables = tables or load(place, growing)
         if len(tables) == 1:
             if run is not None:
                 raise NothingReadable(f"{path}: no run {run!r} here; there is one, {place.name}")
-            return [(place.name, _maker(place, tables[0], shown))]
-        named = [(Path(t.path).name if Path(t.path).is_file() else t.path, _maker(place, t, shown)) for t in tables]
+            return [(place.name, _maker(place, tables[0], shown, growing))]
+        named = [
+            (Path(t.path).name if Path(t.path).is_file() else t.path, _maker(place, t, shown, growing)) for t in tables
+        ]
         return _choose(named, path, run)
     except OSError as error:
         raise NothingReadable(
@@ -129,9 +141,9 @@ def _choose(
     return chosen
 
 
-def _maker(place: Place, table: Table | None, shown: str | None) -> Callable[[], Table]:
+def _maker(place: Place, table: Table | None, shown: str | None, growing: Growing | None) -> Callable[[], Table]:
     def make() -> Table:
-        made = load(place)[0] if table is None else table
+        made = load(place, growing)[0] if table is None else table
         made.files |= place.files
         made.warnings += place.warnings
         base = shown or str(place.path)

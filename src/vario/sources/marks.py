@@ -17,7 +17,7 @@ WORDS = ("good", "bad", "hacked")
 
 def marks_file(run: str) -> Path | None:
     """Where the marks of a run lie: in its folder, or beside its log; None for an address."""
-    path = Path(run.partition("#")[0])
+    path = Path(run) if Path(run).exists() else Path(run.partition("#")[0])
     if "://" in run or run == "-":
         return None
     return path / NAME if path.is_dir() else path.parent / NAME

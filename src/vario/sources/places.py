@@ -15,6 +15,7 @@ from vario.errors import Malformed, NothingReadable, SourceError
 from vario.run import Checkpoint, Event
 from vario.sources import event_files
 from vario.sources.folder import CHECKPOINT, MAX_ENTRIES, PACKED, ROTATED, Found, look, nothing
+from vario.sources.growing import Growing
 from vario.sources.merging import Told, agree, join
 from vario.sources.opening import head_of
 from vario.sources.readers import (
@@ -227,8 +228,12 @@ def is_samples(reader: ModuleType, path: Path, head: bytes) -> bool:
     return len({k.decode() for k in texts} & SAMPLE_KEYS) >= 2 and not of_a_step(numbers)
 
 
-def load(place: Place) -> list[Table]:
+def load(place: Place, growing: Growing | None = None) -> list[Table]:
     """Read a place: one table, or several if its files turn out to tell of several runs.
+
+    Args:
+        place: the files.
+        growing: what earlier readings of them left.
 
     Raises:
         SourceError: nothing of it can be read.
@@ -239,11 +244,13 @@ def load(place: Place) -> list[Table]:
         return [mlflow_folder.read(place.store)]
     if place.reader is not None:
         table: Table = (
-            place.reader.read(place.path, place.run) if place.run is not None else place.reader.read(place.path)
+            place.reader.read(place.path, place.run)
+            if place.run is not None
+            else _read(place.reader, place.path, growing)
         )
         table.flush()
         return [table]
-    tables, failures = _tables(place)
+    tables, failures = _tables(place, growing)
     if not tables:
         raise failures[0] if failures else Malformed(f"{place.path}: nothing in it could be read")
     whole = tables[0]
@@ -262,7 +269,7 @@ def load(place: Place) -> list[Table]:
     return [whole, *apart]
 
 
-def together(places: list[Place]) -> list[tuple[Place, list[Table]]]:
+def together(places: list[Place], growing: Growing | None = None) -> list[tuple[Place, list[Table]]]:
     """Places whose sources agree are one run, wherever a tracker keeps its files; the others stay apart.
 
     Two runs of one tracker are two runs, however alike: a seed that was used twice gives the same numbers.
@@ -274,7 +281,7 @@ def together(places: list[Place]) -> list[tuple[Place, list[Table]]]:
     kinds: list[set[str]] = []
     for place in sorted(places, key=lambda p: not p.states):
         try:
-            tables = load(place)
+            tables = load(place, growing)
         except SourceError as error:
             if groups:
                 groups[0][0].warnings.append(str(error))
@@ -301,7 +308,12 @@ def _short(path: str, base: Path) -> str:
     return str(Path(path).relative_to(base)) if Path(path).is_relative_to(base) else path
 
 
-def _tables(place: Place) -> tuple[list[Table], list[SourceError]]:
+def _read(reader: ModuleType, path: Path, growing: Growing | None) -> Table:
+    table: Table = reader.read(path) if growing is None else growing.table(reader, path)
+    return table
+
+
+def _tables(place: Place, growing: Growing | None) -> tuple[list[Table], list[SourceError]]:
     """The tables of a place's files, the one to start from first."""
     failures: list[SourceError] = []
     tables: list[Table] = []
@@ -321,7 +333,7 @@ def _tables(place: Place) -> tuple[list[Table], list[SourceError]]:
         path = parts[-1]
         try:
             if len(parts) == 1:
-                table: Table = reader.read(path)
+                table = _read(reader, path, growing)
             elif reader is wandb_offline:
                 table = _resumed(parts)
             else:

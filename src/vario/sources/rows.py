@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from copy import copy, deepcopy
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -72,6 +73,10 @@ class Block(NamedTuple):
     steps: Ints
     values: Floats
 
+    def __deepcopy__(self, memo: dict[int, object]) -> Block:
+        """Itself: nobody changes a column once it is there."""
+        return self
+
 
 @dataclass(slots=True)
 class _Waiting:
@@ -85,6 +90,10 @@ class _Waiting:
     order: list[int] = field(default_factory=list)
     steps: list[int] = field(default_factory=list)
     rows: list[list[object]] = field(default_factory=list)
+
+    def __deepcopy__(self, memo: dict[int, object]) -> _Waiting:
+        """The same rows in lists of their own."""
+        return replace(self, order=list(self.order), steps=list(self.steps), rows=list(self.rows))
 
 
 def kind_of(keys: Iterable[str]) -> str:
@@ -130,6 +139,16 @@ class Table:
     _train: list[Ints] = field(default_factory=list)
     _last: int | None = None
     _repeats: int = 0
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Table:
+        """A table that goes on by itself; columns and rows that are there are shared, for nobody changes them."""
+        made = copy(self)
+        made._blocks = {key: list(blocks) for key, blocks in self._blocks.items()}
+        made._train = list(self._train)
+        made._unplaced = list(self._unplaced)
+        for name in ("warnings", "events", "checkpoints", "config", "files", "dumps", "_waiting"):
+            setattr(made, name, deepcopy(getattr(self, name), memo))
+        return made
 
     def add(self, row: Mapping[str, object], *, step: int | None = None) -> bool:
         """Take one row; False when it holds no step and no number."""

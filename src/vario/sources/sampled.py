@@ -37,6 +37,8 @@ class SampleOptions:
         ray: the address of a Ray cluster; "auto" for the one that Ray finds.
         group_size, max_length: as the user declares them; the run's own settings otherwise.
         told: is called with pieces done and pieces in all.
+        counted: what was counted at earlier readings of the same run, which adds to it: for a run that grows, whose
+            files are written once. None: nothing is kept.
     """
 
     read: bool = True
@@ -48,6 +50,7 @@ class SampleOptions:
     group_size: float | None = None
     max_length: float | None = None
     told: Callable[[int, int], None] | None = None
+    counted: dict[object, object] | None = None
 
 
 def with_dumps(run: Run, found: Iterable[str], options: SampleOptions, *, only: bool = False) -> Run:

@@ -15,6 +15,9 @@ HAMPEL_SDS = 3.5
 HAMPEL_INFLATION = 1.3
 """Residuals from a 7-point running median are narrower than the noise by about this factor."""
 MEMORY_CEILING = 0.97
+STRETCH = 10
+"""Points over which repetition is measured: 1 for white noise, 2.4 for a lag-one memory of .5, 5.3 for .9, and 2.7 for
+noise half of which is slow, which the lag-one memory does not show."""
 
 
 def median(values: Floats) -> float:
@@ -76,6 +79,20 @@ def memory(residuals: Floats) -> float:
         return 0.0
     r = float(centred[1:] @ centred[:-1]) / energy
     return float(min(max(r + (2.0 + 4.0 * r) / n, 0.0), MEMORY_CEILING))
+
+
+def repetition(values: Floats) -> float:
+    """How many points it takes to say what one of white noise says: the variance of stretch means over that of points.
+
+    Both are taken from differences over a stretch, without their mean: a straight climb does not count. 1 below three
+    stretches.
+    """
+    if values.size < 3 * STRETCH:
+        return 1.0
+    sums = np.cumsum(np.concatenate(([0.0], values)))
+    means = (sums[STRETCH:] - sums[:-STRETCH]) / STRETCH
+    of_points = float((values[STRETCH:] - values[:-STRETCH]).var())
+    return STRETCH * float((means[STRETCH:] - means[:-STRETCH]).var()) / of_points if of_points > 0.0 else 1.0
 
 
 def block_edges(n: int, blocks: int) -> list[int]:

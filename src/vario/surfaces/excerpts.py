@@ -23,7 +23,11 @@ Excerpts = Mapping[tuple[int, int], str]
 def excerpts(run: Run, diagnosis: Diagnosis, options: SampleOptions) -> Excerpts:
     """Excerpts by step and number; none where nothing was sampled or a large file would have to be read again."""
     lists = [f.read for f in diagnosis.findings if f.read is not None and f.severity != "info"][:MOST_FINDINGS]
-    wanted = tuple(dict.fromkeys(name for one in lists for name in one.samples))
+    return excerpts_of(run, tuple(dict.fromkeys(name for one in lists for name in one.samples)), options)
+
+
+def excerpts_of(run: Run, wanted: tuple[tuple[int, int], ...], options: SampleOptions) -> Excerpts:
+    """Excerpts of the completions of these steps and numbers, as far as they can be had at little cost."""
     if not wanted:
         return {}
     try:

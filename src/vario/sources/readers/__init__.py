@@ -32,4 +32,5 @@ READERS: tuple[ModuleType, ...] = (
     console,
 )
 """Each has `recognises(path, head) -> bool` and `read(path) -> Table`; those that read as bytes come
-have `start(path) -> Parser`; those whose files hold several runs have `runs(path)` and `read(path, run)`."""
+have `start(path) -> Parser`; those of lines have `finish(parser, path) -> Table`, with which a file that grows is read
+on (`growing`); those whose files hold several runs have `runs(path)` and `read(path, run)`."""

@@ -37,7 +37,7 @@ from vario.sources.readers.console_lines import (
 from vario.sources.readers.console_streams import Stream, Streams
 from vario.sources.readers.jsonl import unwrapped
 from vario.sources.readers.metric_words import kinds_of, of_a_step
-from vario.sources.readers.parser import Lines, read_all
+from vario.sources.readers.parser import Lines, feed_all, finish_with
 from vario.sources.rows import BESIDE, EVALUATION, STEP_KEYS, Table, step_number
 
 MAX_LINE = 1 << 20
@@ -393,8 +393,19 @@ def read(path: Path) -> Table:
     Raises:
         NothingReadable: no line says anything about a training.
     """
+    parser = start(path)
+    feed_all(parser, path)
+    return finish(parser, path)
+
+
+def finish(parser: ConsoleLog, path: Path) -> Table:
+    """The table of a parser that has been fed the whole file.
+
+    Raises:
+        NothingReadable: no line says anything about a training.
+    """
     try:
-        return read_all(start(path), path, "no line of metrics")
+        return finish_with(parser, path, "no line of metrics")
     except Malformed as error:
         if "no line of metrics" not in str(error):
             raise

@@ -8,6 +8,7 @@ at its start are read as scopes.
 from __future__ import annotations
 
 import re
+from copy import copy, deepcopy
 from functools import cache
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from vario.errors import Malformed, NothingReadable
 from vario.run import Floats, Ints
 from vario.sources.readers.jsonl import SAMPLES
 from vario.sources.readers.metric_words import SAMPLE_KEYS, of_a_step
-from vario.sources.readers.parser import Lines, read_all
+from vario.sources.readers.parser import Lines, feed_all, finish_with
 from vario.sources.rows import STEP_KEYS, Table, number, step_number
 
 MAX_LINE = 4 << 20
@@ -97,11 +98,18 @@ class DelimitedRows:
         self._open: list[str] = []
         self._open_size = 0
         self._at = 0
-        self._ragged: list[int] = []
+        self._ragged, self._first_ragged = 0, 0
         self._clock: str | None = None
         self._count = 0
         self._unfinished = False
         self.samples = False
+
+    def __deepcopy__(self, memo: dict[int, object]) -> DelimitedRows:
+        """One that goes on by itself; the rows that wait are shared."""
+        made = copy(self)
+        made.table, made._lines = deepcopy(self.table, memo), deepcopy(self._lines, memo)
+        made._rows, made._open = list(self._rows), list(self._open)
+        return made
 
     def feed(self, data: bytes) -> None:
         """Take the next bytes."""
@@ -135,10 +143,14 @@ class DelimitedRows:
             first, *rest = self._open
             self._open, self._open_size = [], 0
             self.table.ignored += bool(first)
-            self._ragged.append(self._at - len(rest))
+            self._leave_out(self._at - len(rest))
             for other in rest:  # the quote was a stray one: the lines behind it are rows
                 self._row(other)
         return False
+
+    def _leave_out(self, at: int) -> None:
+        self._first_ragged = self._first_ragged or at
+        self._ragged += 1
 
     def _row(self, line: str) -> None:
         cells = _split(line, self._delimiter)
@@ -149,7 +161,7 @@ class DelimitedRows:
             return
         if len(cells) != len(self._header):
             self.table.ignored += 1
-            self._ragged.append(self._at)
+            self._leave_out(self._at)
             return
         if cells[0].strip() == self._header[0] and [c.strip() for c in cells] == self._header:
             return  # the header again: another run was appended
@@ -230,10 +242,10 @@ class DelimitedRows:
         self.table.ignored += bool(self._open) + self._lines.dropped
         self._flush()
         if self._ragged:
-            more = f"{len(self._ragged)} rows have" if len(self._ragged) > 1 else "a row has"
+            more = f"{self._ragged} rows have" if self._ragged > 1 else "a row has"
             self.table.warnings.append(
-                f"{self._name}: {more} not as many cells as the header and {'were' if len(self._ragged) > 1 else 'was'} "
-                f"left out; the first ends in line {self._ragged[0]}"
+                f"{self._name}: {more} not as many cells as the header and {'were' if self._ragged > 1 else 'was'} "
+                f"left out; the first ends in line {self._first_ragged}"
             )
 
     def _keys(self, names: list[str]) -> list[str]:
@@ -268,8 +280,18 @@ def read(path: Path) -> Table:
         Malformed: there was no row of numbers. NothingReadable: the rows are samples.
     """
     parser = start(path)
+    feed_all(parser, path)
+    return finish(parser, path)
+
+
+def finish(parser: DelimitedRows, path: Path) -> Table:
+    """The table of a parser that has been fed the whole file.
+
+    Raises:
+        Malformed: there was no row of numbers. NothingReadable: the rows are samples.
+    """
     try:
-        return read_all(parser, path, "no row of numbers under the header")
+        return finish_with(parser, path, "no row of numbers under the header")
     except Malformed as error:
         if parser.samples:
             raise NothingReadable(f"{path}: {SAMPLES}") from error

@@ -8,7 +8,7 @@ from pathlib import Path
 from vario.errors import Malformed, NothingReadable
 from vario.sources.fast_json import loads
 from vario.sources.readers.metric_words import is_sample
-from vario.sources.readers.parser import Lines, read_all
+from vario.sources.readers.parser import Lines, feed_all, finish_with
 from vario.sources.rows import STEP_KEYS, Table
 
 MAX_LINE = 4 << 20
@@ -44,7 +44,7 @@ class JsonLines:
         self._name = Path(name).name
         self._lines = Lines(MAX_LINE)
         self._at = 0
-        self._broken: list[int] = []
+        self._broken, self._first_broken = 0, 0
         self.samples = 0
 
     def feed(self, data: bytes) -> None:
@@ -62,7 +62,8 @@ class JsonLines:
             row = loads(line)
         except (ValueError, RecursionError):
             self.table.ignored += 1
-            self._broken.append(self._at)
+            self._first_broken = self._first_broken or self._at
+            self._broken += 1
             return
         if isinstance(row, dict) and is_sample(row):
             self.samples += 1
@@ -78,9 +79,9 @@ class JsonLines:
         self.table.ignored += self._lines.dropped
         if self._broken:
             where = (
-                f"line {self._broken[0]}"
-                if len(self._broken) == 1
-                else f"{len(self._broken)} lines, the first is line {self._broken[0]}"
+                f"line {self._first_broken}"
+                if self._broken == 1
+                else f"{self._broken} lines, the first is line {self._first_broken}"
             )
             self.table.warnings.append(f"{self._name}: {where} could not be parsed and was left out")
         if self.samples:
@@ -110,8 +111,18 @@ def read(path: Path) -> Table:
         Malformed: no line gave a row. NothingReadable: all of them are samples.
     """
     parser = start(path)
+    feed_all(parser, path)
+    return finish(parser, path)
+
+
+def finish(parser: JsonLines, path: Path) -> Table:
+    """The table of a parser that has been fed the whole file.
+
+    Raises:
+        Malformed: no line gave a row. NothingReadable: all of them are samples.
+    """
     try:
-        return read_all(parser, path, "no line holds a row of metrics; expected one JSON object a line with a step")
+        return finish_with(parser, path, "no line holds a row of metrics; expected one JSON object a line with a step")
     except Malformed as error:
         if parser.samples:
             raise NothingReadable(f"{path}: {SAMPLES}") from error

@@ -41,12 +41,25 @@ def read_all(parser: Parser, path: Path | list[Path], expected: str) -> Table:
     """
     parts = path if isinstance(path, list) else [path]
     for part in parts:
-        with open_log(part) as stream:
-            while piece := stream.read(PIECE):
-                parser.feed(piece)
-            if cut_short(stream):
-                parser.table.warnings.append(f"{part.name}: cut off while packed; what came before the cut was read")
-    path = parts[-1]
+        feed_all(parser, part)
+    return finish_with(parser, parts[-1], expected)
+
+
+def feed_all(parser: Parser, path: Path) -> None:
+    """Feed a whole file, packed or not."""
+    with open_log(path) as stream:
+        while piece := stream.read(PIECE):
+            parser.feed(piece)
+        if cut_short(stream):
+            parser.table.warnings.append(f"{path.name}: cut off while packed; what came before the cut was read")
+
+
+def finish_with(parser: Parser, path: Path, expected: str) -> Table:
+    """The table of a parser that has been fed everything.
+
+    Raises:
+        Malformed: there was not a single row.
+    """
     parser.close()
     table = parser.table
     table.flush()

@@ -112,18 +112,21 @@ class Dump:
             return self
         return replace(self, files=tuple(replace(one, alone=True) for one in self.files))
 
-    def pieces(self) -> list[Piece]:
+    def pieces(self, most: int = PIECE_BYTES) -> list[Piece]:
         """The same pieces wherever they are worked on: no step is divided, whatever the number of workers.
 
         Files of one step lie in one piece. A large file of lines is cut at bytes; its reader takes the steps that
         begin there.
+
+        Args:
+            most: bytes of files that lie in one piece; 0: each step has a piece of its own.
         """
         made: list[Piece] = []
         held: list[DumpFile] = []
         size = 0
         for one in self.files:
             alone = one.step is None
-            if held and (alone or (size + one.size > PIECE_BYTES and one.step != held[-1].step)):
+            if held and (alone or (size + one.size > most and one.step != held[-1].step)):
                 made.append(Piece(tuple(held)))
                 held, size = [], 0
             if alone:

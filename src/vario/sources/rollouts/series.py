@@ -103,6 +103,24 @@ def count_piece(task: _Task) -> PieceCounts | None:
     )
 
 
+def _state(piece: Piece, wishes: Wishes) -> object | None:
+    """What the counts of a piece depend on: its files, and what the log says of their steps; None where that is not told."""
+    files = []
+    for one in piece.files:
+        try:
+            told = os.stat(one.place)  # noqa: PTH116  (as many as there are steps, at every look)
+        except OSError:
+            return None  # an address, or gone: counted anew each time
+        files.append((one, told.st_ino, told.st_mtime_ns))
+    steps = {one.step for one in piece.files}
+    lengths, cut = (
+        tuple(of.items()) if None in steps else tuple(of.get(s) for s in sorted(s for s in steps if s is not None))
+        for of in (wishes.lengths, wishes.cut)
+    )
+    rest = replace(wishes, lengths={}, cut={})
+    return (tuple(files), piece.start, piece.end, lengths, cut, repr(rest))
+
+
 def with_samples(run: Run, dump: Dump, options: SampleOptions) -> Run:
     """The run with what its completions say: series that the log lacks, the counted twins of some, and the samples.
 
@@ -112,17 +130,27 @@ def with_samples(run: Run, dump: Dump, options: SampleOptions) -> Run:
     dump = dump.for_run(run)
     run, unsettled = settled(run, dump)
     wishes = wishes_of(run, options)
-    pieces = dump.pieces()
+    known = options.counted
+    pieces = dump.pieces() if known is None else dump.pieces(most=0)
     kept = max(MOST_KEPT // max(len(pieces), 1), LEAST_KEPT)
-    tasks = [_Task(p, wishes, kept) for p in pieces]
     found: dict[int, PieceCounts] = {}
+    if known is not None:
+        keys = [_state(p, wishes) for p in pieces]
+        for old in set(known) - set(keys):
+            del known[old]
+        found = {i: had for i, key in enumerate(keys) if isinstance(had := known.get(key), PieceCounts)}
+    left = [i for i in range(len(pieces)) if i not in found]
+    tasks = [_Task(pieces[i], wishes, kept) for i in left]
     warnings = [*dump.warnings, *unsettled]
-    work = pool(_workers(dump, pieces, options), options.ray)
-    for done, (index, made) in enumerate(work.each(count_piece, tasks), 1):
+    work = pool(_workers(dump, [pieces[i] for i in left], options), options.ray)
+    for done, (number, made) in enumerate(work.each(count_piece, tasks), 1):
+        index = left[number]
         if isinstance(made, Lost):
             warnings.append(f"{_said(pieces[index])}: could not be counted ({made.reason}); the rest was used")
         elif made is not None:
             found[index] = made
+            if known is not None and keys[index] is not None:
+                known[keys[index]] = made
         if options.told is not None:
             options.told(done, len(tasks))
     parts = [found[i] for i in sorted(found)]

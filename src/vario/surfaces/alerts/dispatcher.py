@@ -138,14 +138,14 @@ class Dispatcher:
 
     def settle(self, timeout: float) -> bool:
         """Wait until what was offered is decided, and written down where it is to be sent; not until it is sent."""
-        if self._thread is None or self._pid != os.getpid():
+        if self._idle():
             return True
         with self._changed:
             return self._changed.wait_for(lambda: not self._inbox and not self._working, timeout)
 
     def flush(self, timeout: float) -> bool:
         """Wait until everything that is due has been tried; False if that takes longer than `timeout` seconds."""
-        if self._thread is None or self._pid != os.getpid():
+        if self._idle():
             return True
         deadline = time.monotonic() + timeout
         with self._changed:
@@ -163,7 +163,7 @@ class Dispatcher:
 
         What quiet hours hold back is left to the next watcher, where the ledger outlives this process.
         """
-        if self._thread is None or self._pid != os.getpid():
+        if self._idle():
             return True
         deadline = time.monotonic() + timeout
         self._post(self._hurry)
@@ -172,10 +172,15 @@ class Dispatcher:
             self._closing = self._stopped = True
             left = [letter for outbox in self._outboxes for letter in outbox.stop()]
             self._changed.notify_all()
+        assert self._thread is not None
         self._thread.join(max(0.0, deadline - time.monotonic()))
         if left:
             self._tell(f"{len(left)} alerts were left unsent at the end")
         return not left
+
+    def _idle(self) -> bool:
+        """Whether there is no thread to wait for: none was needed yet, it has ended, or this is a forked child."""
+        return self._thread is None or self._stopped or self._pid != os.getpid()
 
     # what follows runs in the dispatcher's thread, but for _post and _tell
 
@@ -252,11 +257,15 @@ class Dispatcher:
                 self._release(letters, alert)
                 self._note(run, alert)
                 del run.cooling[subject]
-        if now >= self._next_tick:
+        with self._changed:
+            due = now >= self._next_tick
+            if due:
+                self._next_tick = now + ASLEEP
+        if due:
             for run in self._runs.values():
                 run.books.catch_up()
-                self._adopt(run)
-            self._next_tick = self._steady() + ASLEEP
+                if not self._closing:
+                    self._adopt(run)
 
     def _begin(self, name: str, key: str, ledger: Ledger | None) -> None:
         if name in self._runs:
@@ -277,11 +286,13 @@ class Dispatcher:
                 continue  # an older or a newer vario's
             for outbox in self._outboxes:
                 with self._changed:
-                    known = outbox.holds(pending.key) or pending.key in outbox.given_up
+                    known = outbox.holds(run.books, pending.key) or (run.books, pending.key) in outbox.given_up
                 cooling = {x.key for _, _, letters in run.cooling.values() for _, x in letters}
                 if outbox.channel.id != channel or known or pending.key in cooling:
                     continue
-                letter = Letter(alert, pending.key, _ledger_subject(alert), pending.payload, run.books, self._steady())
+                letter = Letter(
+                    alert, pending.key, _subject_of(alert, outbox), pending.payload, run.books, self._steady()
+                )
                 if letter.claim(now, LEASE):
                     self._note(run, alert)
                     self._release([(outbox, letter)], alert)
@@ -316,10 +327,13 @@ class Dispatcher:
         alert = alert_of(notice, diagnosis, self._options.link)
         if notice.kind in FIRST and subject.after:
             alert = replace(alert, key=f"{alert.key}:after-{subject.after}")
-        alert = self._pictured(alert, diagnosis, notice)
         cools = 0.0 if notice.kind in OVER else self._cools(subject, notice)
         letters = self._letters(run, alert, cools, context)
         self._cancel(run, notice.subject)  # what waits for its cool-down is out of date
+        # written down first: drawing takes longer than the run may have
+        shown = self._picture(alert, diagnosis, notice) if letters else None
+        for _, letter in letters:
+            letter.alert = replace(alert, picture=shown)
         if cools > 0.0:
             run.cooling[notice.subject] = (self._steady() + cools, alert, letters)
             return
@@ -340,9 +354,9 @@ class Dispatcher:
         for outbox in self._outboxes:
             key = _key(f"{alert.key}@{outbox.channel.id}")
             payload = json.dumps({"channel": outbox.channel.id, "alert": alert.document()})
-            letter = Letter(alert, key, _ledger_subject(alert), payload, run.books, steady, context=context)
+            letter = Letter(alert, key, _subject_of(alert, outbox), payload, run.books, steady, context=context)
             with self._changed:
-                known = outbox.holds(key)
+                known = outbox.holds(run.books, key)
             if not known and letter.claim(now, held + LEASE):
                 made.append((outbox, letter))
         return made
@@ -396,10 +410,11 @@ class Dispatcher:
         if known is not None:
             return known
         made = run.subjects[name] = _Subject()
-        told = None if run.anew else run.books.last_sent(name)
+        # what others told other people counts for nothing
+        told = None if run.anew else self._last_sent(run, name)
         if told is None:
             return made
-        over = run.books.last_sent(_over(name))
+        over = self._last_sent(run, _over(name))
         made.alerted = over is None or over < told
         if not made.alerted:
             made.after = f"t{over:.0f}"
@@ -409,18 +424,22 @@ class Dispatcher:
         made.severity = "warning"
         return made
 
-    def _pictured(self, alert: Alert, diagnosis: Diagnosis | None, notice: Notice) -> Alert:
+    def _last_sent(self, run: _Run, subject: str) -> float | None:
+        times = [run.books.last_sent(_by(subject, outbox)) for outbox in self._outboxes]
+        return max((t for t in times if t is not None), default=None)
+
+    def _picture(self, alert: Alert, diagnosis: Diagnosis | None, notice: Notice) -> bytes | None:
         if not self._options.picture or diagnosis is None or not any(o.channel.pictures for o in self._outboxes):
-            return alert
+            return None
         try:
             from vario.surfaces.alerts.picture import picture
 
-            return replace(alert, picture=picture(diagnosis, name=alert.run, subject=notice.subject))
+            return picture(diagnosis, name=alert.run, subject=notice.subject)
         except ImportError:
             self._tell('alerts go without a picture: it needs Pillow (pip install "vario[alerts]")')
         except Exception as error:  # an alert without its picture is better than none
             self._tell(f"alerts go without a picture ({type(error).__name__})")
-        return alert
+        return None
 
     def _hurry(self) -> None:
         """Nothing waits any longer, but for what quiet hours hold back for another watcher."""
@@ -449,9 +468,13 @@ def _over(subject: str) -> str:
     return f"{subject} is over"
 
 
-def _ledger_subject(alert: Alert) -> str:
+def _subject_of(alert: Alert, outbox: Outbox) -> str:
     """What the books call it: that something is over is remembered apart from that it was."""
-    return _over(alert.subject) if alert.kind in OVER else alert.subject
+    return _by(_over(alert.subject) if alert.kind in OVER else alert.subject, outbox)
+
+
+def _by(subject: str, outbox: Outbox) -> str:
+    return _key(f"{subject}@{outbox.channel.id}")
 
 
 def _key(text: str) -> str:

@@ -173,4 +173,4 @@ def _verdict(diagnosis: Diagnosis) -> list[str]:
 
 def _link(template: str, notice: Notice) -> str:
     step = "" if notice.step is None else str(notice.step)
-    return template.replace("{run}", quote(notice.run, safe="")).replace("{step}", step)
+    return template.replace("{run}", quote(safe(masked(notice.run)), safe="")).replace("{step}", step)

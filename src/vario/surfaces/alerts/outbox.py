@@ -93,7 +93,7 @@ class Outbox:
     ) -> None:
         self.channel = channel
         self.letters: list[Letter] = []
-        self.given_up: set[str] = set()
+        self.given_up: set[tuple[Books, str]] = set()
         self._changed = changed
         self._clock, self._steady = clock, steady
         self._waits, self._tell = waits, tell
@@ -103,9 +103,9 @@ class Outbox:
         self._stopped = False
         self._thread: threading.Thread | None = None
 
-    def holds(self, key: str) -> bool:
-        """Whether a letter of this key waits or is under way; the condition is held."""
-        return any(letter.key == key for letter in (*self.letters, *self._sending))
+    def holds(self, books: Books, key: str) -> bool:
+        """Whether a letter of this run and key waits or is under way; the condition is held."""
+        return any(x.key == key and x.books is books for x in (*self.letters, *self._sending))
 
     def put(self, letters: Iterable[Letter]) -> None:
         """Take letters to be sent; the condition is held."""
@@ -159,6 +159,7 @@ class Outbox:
                 wait = self._waits(letter.alert)
                 if wait > 0.0:
                     letter.due, letter.gathered = now + min(wait, ASLEEP), True
+                    self._changed.notify_all()  # whoever waits for what is due need not
                 else:
                     due.append(letter)
         if any(letter.gathered for letter in due):
@@ -211,7 +212,7 @@ class Outbox:
         self._tell(f"an alert was not delivered by {self.channel.name}: {reason}; {after}")
         with self._changed:
             if last:
-                self.given_up.add(letter.key)
+                self.given_up.add((letter.books, letter.key))
                 return
             letter.due = self._steady() + self._retry.pause(letter.attempts, self._chance.random())
             self.letters.append(letter)

@@ -37,7 +37,7 @@ def add_watch(commands: Commands) -> None:
         "and tell what changes: findings that open, worsen and resolve. [watch], [alerts] and [act] of vario.toml say how often, "
         "whom to tell, and what to do.",
     )
-    watch.add_argument("paths", nargs="+", metavar="PATH")
+    watch.add_argument("paths", nargs="*", metavar="PATH")
     watch.add_argument("--plain", action="store_true", help="lines for a log file instead of the terminal application")
     watch.add_argument(
         "--every", type=float, metavar="SECONDS", help="pause between two looks at the files (default: 2)"
@@ -72,7 +72,9 @@ def run_watch(options: argparse.Namespace) -> int:
 
     if options.every is not None and not 0.1 <= options.every <= 86_400.0:
         raise ConfigError("--every: between 0.1 and 86400 seconds")
-    wishes = LiveWishes.of(find_project(options.paths[0]))
+    if not options.paths and not options.test_alert:
+        raise ConfigError("vario watch: give a PATH (an output folder, a log, an address, or - for standard input)")
+    wishes = LiveWishes.of(find_project(options.paths[0] if options.paths else "."))
     wishes = replace(
         wishes,
         watch=replace(
@@ -101,7 +103,9 @@ def _follow(options: argparse.Namespace, wishes: LiveWishes) -> int:
             elif options.plain or not (sys.stdout.isatty() and sys.stdin.isatty()) or "-" in options.paths:
                 _lines(watching)
             else:
-                _application(watching)
+                from vario.surfaces.terminal.show import show
+
+                return show(watching)
     finally:
         watching.close()
     return OK
@@ -128,19 +132,6 @@ def _exported(wished: str | None, watching: Watching) -> Iterator[None]:
         yield
 
 
-def _application(watching: Watching) -> None:
-    try:
-        from vario.surfaces.terminal.app import WatchApp
-    except ImportError:
-        print(
-            'vario: the terminal application needs textual: pip install "vario[terminal]"; lines instead',
-            file=sys.stderr,
-        )
-        _lines(watching)
-        return
-    WatchApp(watching).run()
-
-
 def _lines(watching: Watching, *, once: bool = False) -> None:
     """Print what changes; ends with the last run, or at a signal."""
     from vario.surfaces.live.watched import Status
@@ -156,8 +147,7 @@ def _lines(watching: Watching, *, once: bool = False) -> None:
     shown: dict[str, tuple[str, str]] = {}
     told = 0
     while not enough.is_set():
-        for notice in watching.turn():
-            print(line_of(notice))
+        watching.turn(lambda notice: print(line_of(notice), flush=True))
         for watched in watching.runs:
             diagnosis = watched.diagnosis
             stands = (diagnosis.verdict.action if diagnosis else "", watched.status.value)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from vario.errors import ConfigError, SourceError
@@ -182,11 +183,19 @@ class Wishes:
 
     def apply(self, run: Run, options: argparse.Namespace) -> Run:
         """The run with what is declared of it."""
+        return self.applied(options)(run)
+
+    def applied(self, options: argparse.Namespace) -> Callable[[Run], Run]:
+        """What gives a run what is declared of it; what that rests on is read once, for a run that is read again and again.
+
+        Raises:
+            ConfigError: it cannot be read.
+        """
         baseline = getattr(options, "baseline", None) or self.project.of_file("baseline")
         reference = getattr(options, "reference", None) or self.project.of_file("reference")
         test_run = self.project.of_file("test-run")
-        return self.project.apply(
-            run,
+        return partial(
+            self.project.apply,
             baseline=read_baseline(Path(baseline)) if baseline else None,
             reference=range_of(self._named(str(reference), "reference")) if reference else None,
             test_run_rises=rises(diagnose(self._named(str(test_run), "test-run"), replay=False)) if test_run else None,

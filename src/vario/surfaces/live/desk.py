@@ -75,6 +75,8 @@ class Desk:
         """
         if path is not None:
             self._memory.admit(watched.name, path)
+            if path == "-":
+                self._memory.replaced(watched.name)  # each pipe is a run of its own
         if self._alerts is not None:
             state, key = self._memory.of(watched.name) or (None, watched.name)
             self._alerts.begin(watched.name, key=key, ledger=state)
@@ -99,6 +101,9 @@ class Desk:
                 self._alerts.offer(notice, watched)
             self._alerts.settle(SETTLING_SECONDS)
         self._memory.remember(watched.name, made)
+        for notice in made:
+            if notice.kind is Kind.TROUBLE:
+                self._memory.count(watched.name, notice.text, notice.at)
         known = self.acknowledged(watched)
         for notice in made:
             if notice.subject not in known:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from types import ModuleType
+from typing import TypeVar
 
 FAILURES = 3
 """A call that failed so often in a row is not made again: not supported by this device, or the device is gone."""
 GIB = 2.0**30
 WATT = 1e-3
 """NVML counts milliwatts."""
+Answer = TypeVar("Answer")
 
 
 class Devices:
@@ -27,7 +29,7 @@ class Devices:
     """
 
     def __init__(
-        self, nvml: Any, environ: Mapping[str, str] = os.environ, troubles: Counter[str] | None = None
+        self, nvml: ModuleType, environ: Mapping[str, str] = os.environ, troubles: Counter[str] | None = None
     ) -> None:
         self.troubles: Counter[str] = Counter() if troubles is None else troubles
         self._nvml = nvml
@@ -45,14 +47,17 @@ class Devices:
     def gauges(self) -> dict[str, float]:
         """One sample: `power` (W, mean), `memory_share` and `memory_gib` of the fullest device, `use` (share, mean)."""
         power, use, memory = [], [], []
-        for place, handle in self._read_ones():
-            if (drawn := self._ask(place, "power", lambda h=handle: self._nvml.nvmlDeviceGetPowerUsage(h))) is not None:
+        nvml = self._nvml
+        for place, handle in self._handles.items():
+            if self._ours and place not in self._ours:
+                continue
+            drawn = self._ask(place, "power", nvml.nvmlDeviceGetPowerUsage, handle)
+            rates = self._ask(place, "use", nvml.nvmlDeviceGetUtilizationRates, handle)
+            held = self._ask(place, "memory", nvml.nvmlDeviceGetMemoryInfo, handle)
+            if drawn is not None:
                 power.append(float(drawn) * WATT)
-            if (
-                rates := self._ask(place, "use", lambda h=handle: self._nvml.nvmlDeviceGetUtilizationRates(h))
-            ) is not None:
+            if rates is not None:
                 use.append(float(rates.gpu) / 100.0)
-            held = self._ask(place, "memory", lambda h=handle: self._nvml.nvmlDeviceGetMemoryInfo(h))
             if held is not None and held.total:
                 memory.append((float(held.used) / float(held.total), float(held.used) / GIB))
         found = {}
@@ -68,7 +73,7 @@ class Devices:
         """The processes that compute on each device, by the device's place in the list."""
         found = {}
         for place, handle in self._handles.items():
-            listed = self._ask(place, "processes", lambda h=handle: self._nvml.nvmlDeviceGetComputeRunningProcesses(h))
+            listed = self._ask(place, "processes", self._nvml.nvmlDeviceGetComputeRunningProcesses, handle)
             if listed is not None:
                 found[place] = {int(process.pid) for process in listed}
         return found
@@ -78,58 +83,55 @@ class Devices:
         self._handles = {}
         self._try("shut down", self._nvml.nvmlShutdown)
 
-    def _read_ones(self) -> list[tuple[int, Any]]:
-        return [(place, h) for place, h in self._handles.items() if not self._ours or place in self._ours]
-
-    def _ask(self, place: int, gauge: str, call: Callable[[], Any]) -> Any:
+    def _ask(self, place: int, gauge: str, call: Callable[..., Answer], handle: object) -> Answer | None:
         if self._failed[place, gauge] >= FAILURES:
             return None
         before = self._failed.pop((place, gauge), 0)
         try:
-            return call()
+            return call(handle)
         except Exception as error:  # NVMLError and what a driver of another version may raise beside it
             self._failed[place, gauge] = before + 1
             if before + 1 == FAILURES:
                 self.troubles[f"device {place}: no {gauge} ({error})"] += 1
             return None
 
-    def _try(self, what: str, call: Callable[[], Any]) -> Any:
+    def _try(self, what: str, call: Callable[..., Answer], *about: object) -> Answer | None:
         try:
-            return call()
+            return call(*about)
         except Exception as error:
             self.troubles[f"{what}: {error}"] += 1
             return None
 
-    def _visible(self, named: str | None) -> list[Any]:
+    def _visible(self, named: str | None) -> list[object]:
         """Handles of what the variable names: numbers, ids that begin with GPU-, instances with MIG-."""
         nvml = self._nvml
         every = [
-            handle
-            for i in range(self._try("count of devices", nvml.nvmlDeviceGetCount) or 0)
-            if (handle := self._try(f"device {i}", lambda i=i: nvml.nvmlDeviceGetHandleByIndex(i))) is not None
+            self._try(f"device {i}", nvml.nvmlDeviceGetHandleByIndex, i)
+            for i in range(self._try("no count of devices", nvml.nvmlDeviceGetCount) or 0)
         ]
         if named is None:
-            return [h for i, h in enumerate(every) if self._whole(str(i), h)]
-        found: list[Any] = []
+            return [h for i, h in enumerate(every) if h is not None and self._whole(str(i), h)]
+        found: list[object] = []
         for word in filter(None, (w.strip() for w in named.split(","))):
-            handle: Any = None
+            device: object | None = None
             if word.isdigit() and int(word) < len(every):
-                handle = every[int(word)] if self._whole(word, every[int(word)]) else None
-            elif word.startswith("MIG-"):
-                handle = self._try(word, lambda w=word: nvml.nvmlDeviceGetHandleByUUID(w))
+                device = every[int(word)]
             elif word.startswith("GPU-"):
                 # a part of an id is enough where only one device has it
-                handle = next((h for h in every if self._id(h).startswith(word)), None)
-            if handle is None:
+                device = next((h for h in every if h is not None and self._id(h).startswith(word)), None)
+            elif word.startswith("MIG-"):
+                device = self._try(word, nvml.nvmlDeviceGetHandleByUUID, word)
+            if device is None:
                 break  # CUDA sees nothing behind a name that it does not know either
-            found.append(handle)
+            if word.startswith("MIG-") or self._whole(word, device):
+                found.append(device)
         return found
 
-    def _id(self, handle: Any) -> str:
-        name = self._try("id of a device", lambda: self._nvml.nvmlDeviceGetUUID(handle))
+    def _id(self, handle: object) -> str:
+        name = self._try("no id of a device", self._nvml.nvmlDeviceGetUUID, handle)
         return name.decode() if isinstance(name, bytes) else str(name or "")
 
-    def _whole(self, name: str, handle: Any) -> bool:
+    def _whole(self, name: str, handle: object) -> bool:
         """Whether a device is not cut into instances."""
         try:
             current, _ = self._nvml.nvmlDeviceGetMigMode(handle)

@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from types import ModuleType
 
 from vario.catalogue.own_words import event_key
 from vario.surfaces.live.devices import GIB, Devices
@@ -86,7 +86,7 @@ class Machine:
         every: float = EVERY_SECONDS,
         *,
         budget: float = BUDGET,
-        nvml: Any = None,
+        nvml: ModuleType | None = None,
     ) -> None:
         self.troubles: Counter[str] = Counter()
         self.seconds = 0.0
@@ -219,7 +219,8 @@ class Machine:
         found = {"host/memory_share": self._host.memory_share()}
         before, self._busy = self._busy, self._host.busy()
         if before is not None and self._busy[1] > before[1]:
-            found["host/use"] = (self._busy[0] - before[0]) / (self._busy[1] - before[1])
+            # the kernel's own sums go back now and then
+            found["host/use"] = min(max((self._busy[0] - before[0]) / (self._busy[1] - before[1]), 0.0), 1.0)
         self._add(found)
 
     def _sample_processes(self) -> None:

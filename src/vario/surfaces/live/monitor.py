@@ -3,49 +3,50 @@
 from __future__ import annotations
 
 import atexit
-import contextlib
 import logging
+import math
 import os
-import subprocess
 import sys
 import threading
 import time
 import weakref
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
+from contextvars import Context, copy_context
 from pathlib import Path
+from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
-from vario.surfaces.live import link
-from vario.surfaces.live.recorder import Recorder, plain_number, settled
+from vario.surfaces.live.courier import Courier
+from vario.surfaces.live.handover import OnDevice, Samples, Table, copied, settings, settled, step_of, table, taken
+from vario.surfaces.live.recorder import Recorder
+from vario.surfaces.live.row_log import size_of
+from vario.surfaces.live.telling import Teller
 
 if TYPE_CHECKING:
+    from vario.rules.choice import Choice
+    from vario.run import Run
     from vario.verdict import Diagnosis
 
-WAITING = 16
-"""Tables of completions and events that wait for the judging process; beyond it they are left out and counted."""
-BATCH = 100
-"""Rows that are handed over at a time: few enough that packing them never keeps the training thread waiting."""
-RESTARTS = 3
-"""How often a judging process that died is started again."""
-INTERVALS = 10_000
-"""Events that are remembered."""
-STARTED_SECONDS = 120.0
-"""A judging process that lived so long before it died had no fault of its own: the count of restarts begins anew."""
 CLOSING_SECONDS = 20.0
-SAMPLES = 512
-"""Completions of one row that are handed on; more would weigh more than the row."""
-Samples = Sequence[Mapping[str, object]] | Mapping[str, Sequence[object]]
-LOG = logging.getLogger("vario")
+DIAGNOSIS_SECONDS = 2.0
+"""How long a diagnosis waits for rows and completions that were handed over just before it."""
+ON_DEVICE = 64
+"""Rows that may wait for a device; of those beyond it the values on the device are left out."""
+FAILURES = 100
+"""Kinds of failure that are told apart; what comes beyond them is counted together."""
+TOLD = 500
+"""Characters of a failure."""
 RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
 """Where launchers write a process's rank, the surest first."""
+LOG = logging.getLogger("vario")
 
 
 def rank_of(environ: Mapping[str, str]) -> int:
     """The rank of this process as its launcher tells it; 0 where nothing does."""
     for name in RANKS:
         value = environ.get(name, "")
-        if value.isdigit():
+        if value.isdecimal():
             return int(value)
     return 0
 
@@ -61,18 +62,25 @@ class Monitor:
                 break
         monitor.close()
 
-    Nothing here raises into the training or waits for a disk or a network: what fails is counted in `failures` and
-    told once through the logger `vario`. Only rank 0 speaks; in a forked or unpickled copy every call does nothing.
+    Nothing here raises into the training or waits for a device, a disk or a network: what fails is counted in
+    `failures` and told once through the logger `vario`. Only rank 0 speaks; in a forked or unpickled copy every call
+    does nothing.
 
     Args:
         config: the settings of the run, by the framework's own names: vario finds knobs and caps in them.
         directory: where the run is kept: a log of the rows (`vario-log.jsonl`), completions and the state are written
-            there. None keeps all in memory, and nothing survives the process.
+            there, and a resumed run goes on with what lies there. None keeps all in memory, and nothing survives the
+            process; of the completions the newest 256 MiB count.
         name: what the run is called in alerts; the folder's name by default.
         rank: of this process; by default what the launcher says.
-        history: rows that were logged before, each with its step under "step": a resumed run goes on with them.
+        history: rows that were logged before, each with its step under "step": a resumed run goes on with them. They
+            are not looked at where `directory` holds a log of the rows already.
         write_log: False where the trainer writes its own log into `directory`.
         alerts, act, watch: as the sections of vario.toml; they win over the file.
+
+    Attributes:
+        failures: what went wrong, counted by sentence.
+        notices: what was told of the run, the last thousand.
     """
 
     def __init__(
@@ -90,68 +98,80 @@ class Monitor:
     ) -> None:
         self.failures: Counter[str] = Counter()
         self.notices: deque[str] = deque(maxlen=1_000)
-        self._lock = threading.Lock()
-        self._recorder = Recorder()
-        self._intervals: list[tuple[str, float, float]] = []
+        self._pid = os.getpid()
+        self._speaks = self._alive = (rank_of(os.environ) if rank is None else rank) == 0
         self._hooks: dict[str, Callable[[str], None]] = {}
         self._stop: str | None = None
         self._save: str | None = None
-        self._pid = os.getpid()
-        self._alive = (rank_of(os.environ) if rank is None else rank) == 0
-        self._config = _plain(config or {})
-        self._directory = None if directory is None else str(Path(directory).absolute())
+        self._context: Context | None = None
+        self._place: str | None = None
+        sections = {"alerts": alerts, "act": act, "watch": watch}
+        self._clear()
+        self._config = self._section("config", config) or {}
+        self._directory = None if directory is None else self._absolute(directory)
+        self._write_log = write_log
+        self._earlier = size_of(self._directory) if self._directory and write_log and self._alive else 0
         self._hello = {
-            "name": name or (Path(self._directory).name if self._directory else "training"),
+            "name": str(name) if name else Path(self._directory).name if self._directory else "training",
             "directory": self._directory,
             "config": self._config,
             "write_log": write_log,
-            "cwd": str(Path.cwd()),
-            "alerts": None if alerts is None else dict(alerts),
-            "act": None if act is None else dict(act),
-            "watch": None if watch is None else dict(watch),
+            "earlier": self._earlier,
+            "cwd": self._absolute(""),
+            **{word: self._section(word, table) for word, table in sections.items()},
         }
-        self._queue: deque[tuple[object, ...]] = deque()
-        self._wake = threading.Event()
-        self._done = threading.Event()
-        self._ended = threading.Event()
-        self._outbox: deque[tuple[object, ...]] = deque()
-        self._more = threading.Event()
-        self._threads: list[threading.Thread] = []
-        self._process: subprocess.Popen[bytes] | None = None
-        self._started = 0.0
-        self._restarts = 0
-        self._handed = self._kept = 0
-        for row in history:
-            self._record(row)
+        self._courier = Courier(self._hello, self._recorder, self._lock, self._hear, self._fail)
         if self._alive:
+            if not self._earlier:
+                self._guarded("the history", lambda: [self._remember(row) for row in history])
             _living.add(self)
 
     def log(self, step: int, metrics: Mapping[str, object], samples: Samples | None = None) -> None:
         """Hand over one row, and completions with it.
 
+        A value that a device still computes is not waited for: its row, and those after it, go on with the next call
+        that finds it done.
+
         Args:
             step: of the training.
-            metrics: values by the trainer's own keys: numbers, or tensors without a dimension; what is neither is left out.
+            metrics: values by the trainer's own keys: numbers, texts that are numbers, tensors without a dimension, or
+                tables of these, whose keys are put together with `/`. Anything else is left out.
             samples: completions of this step: a list of rows or a table of columns with `prompt`, `completion`,
-                `reward` and what else there is; at most 512 of them are kept.
+                `reward` and what else there is; at most 512 of them are kept, and 8 million characters.
         """
         if not self._alive or os.getpid() != self._pid:
             return
         try:
-            row = {key: number for key, value in metrics.items() if (number := plain_number(value)) is not None}
-            self._put("row", int(step), time.time(), row)
-            if samples:
-                self._put("samples", int(step), _copied(samples))
+            device: OnDevice | None = None
+
+            def later() -> OnDevice:
+                nonlocal device
+                device = device or OnDevice()
+                return device
+
+            at, number = time.time(), step_of(step)
+            row = taken(metrics, later, self._fail)
+            kept = None
+            if samples is not None:
+                kept = self._guarded("completions", lambda: copied(samples, later))
+            if device is not None:
+                device.start()
+            self._context = copy_context()  # trackio knows its run by it
+            self._put(("row", number, at, row, kept), device)
         except Exception as error:  # whatever is logged: the training goes on
-            self._fail(f"a row could not be taken ({type(error).__name__}: {error})")
+            self._fail(f"a row could not be taken ({_said(error)})")
 
     def event(self, name: str, start: float, end: float | None = None) -> None:
         """Work beside the training (an upload, a merge): from `start` to `end`, in seconds since 1970; now by default."""
-        if self._alive and os.getpid() == self._pid:
-            ended = time.time() if end is None else float(end)
-            self._intervals.append((str(name), float(start), ended))
-            del self._intervals[:-INTERVALS]
-            self._put("event", str(name), float(start), ended)
+        if not self._alive or os.getpid() != self._pid:
+            return
+        try:
+            interval = (str(name), float(start), time.time() if end is None else float(end))
+            if not all(map(math.isfinite, interval[1:])):
+                raise ValueError(f"{start} and {end} are no times")
+            self._put(("event", interval))
+        except Exception as error:
+            self._fail(f"an event could not be taken ({_said(error)})")
 
     def on(self, action: str, hook: Callable[[str], None]) -> None:
         """Register what `lower-learning-rate` or `raise-kl` shall do: it is called in a thread of vario's with the reason."""
@@ -169,9 +189,8 @@ class Monitor:
 
     @property
     def beside(self) -> int | None:
-        """The number of the judging process, while there is one."""
-        process = self._process
-        return None if process is None else process.pid
+        """The judging process's number; None while there is none."""
+        return self._courier.pid
 
     def take_save(self) -> str | None:
         """The reason why a checkpoint should be saved now; None, and None again once it has been taken."""
@@ -181,17 +200,32 @@ class Monitor:
     def diagnosis(self) -> Diagnosis:
         """The run as it stands, diagnosed here and now: the caller waits for it, a second or more on a long run."""
         from vario.sources import interpret
+        from vario.sources.sampled import SampleOptions, with_dumps
+        from vario.surfaces.live.kept_samples import FOLDER
         from vario.surfaces.live.recorded import table_of
-        from vario.surfaces.live.wishes import finish_of
+        from vario.surfaces.live.row_log import NAME, rows_in
         from vario.verdict import diagnose
 
-        deadline = time.monotonic() + 1.0
-        while self._queue and time.monotonic() < deadline:
-            time.sleep(0.001)  # rows that were handed over just now
+        self._settle(time.monotonic() + DIAGNOSIS_SECONDS)
+        recorder = Recorder()
+        if self._directory is not None and self._earlier:
+            for row in rows_in(Path(self._directory) / NAME, end=self._earlier):
+                recorder.add(*row)
         with self._lock:
-            table = table_of(self._recorder, self._directory or str(self._hello["name"]), self._config, self._intervals)
-        choice, finish = finish_of(self._directory or str(self._hello["cwd"]))
-        return diagnose(finish(interpret(table)), choice=choice)
+            if len(recorder):
+                for row in self._recorder.rows(0, len(self._recorder)):
+                    recorder.add(*row)
+            made = table_of(
+                recorder if len(recorder) else self._recorder,
+                self._directory or str(self._hello["name"]),
+                self._config,
+                self._courier.intervals,
+                timed=self._write_log,
+            )
+        choice, finish = self._wished()
+        place = self._directory or self._place
+        dumps = [str(Path(place) / FOLDER)] if place is not None else []
+        return diagnose(finish(with_dumps(interpret(made), dumps, SampleOptions(workers=1))), choice=choice)
 
     def close(self, timeout: float = CLOSING_SECONDS) -> None:
         """End: the last look is taken and what is left to tell is told; waits no longer than `timeout` seconds."""
@@ -200,163 +234,248 @@ class Monitor:
     def __enter__(self) -> Monitor:
         return self
 
-    def __exit__(self, kind: object, error: object, trace: object) -> None:
-        self._close("closed" if kind is None else f"failed: {getattr(kind, '__name__', kind)}", CLOSING_SECONDS)
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        self._close(_reason(kind, error), CLOSING_SECONDS)
 
     def __getstate__(self) -> dict[str, object]:
         """A copy in another process has nothing to say."""
-        return {}
+        return {"rank": 1}
 
     def __setstate__(self, state: object) -> None:
         self.__init__(rank=1)  # type: ignore[misc]
 
-    # what follows runs off the training thread, but for _put
+    # what follows runs in the training thread
 
-    def _put(self, *message: object) -> None:
-        self._queue.append(message)
-        if not self._threads:
-            self._start_threads()
-        self._wake.set()
+    def _clear(self) -> None:
+        """Begin with nothing recorded, and with locks that nobody holds."""
+        self._lock = threading.Lock()
+        self._recorder = Recorder()
+        self._on_device: deque[tuple[_Message, OnDevice | None]] = deque()
+        self._device_lock = threading.RLock()
+        # the handler of a signal may interrupt the thread that trains anywhere, and close: this queue allows for it
+        self._queue: SimpleQueue[tuple[_Message, list[object]]] = SimpleQueue()
+        self._keeper: threading.Thread | None = None
+        self._teller = Teller(lambda error: self._fail(f"what was told could not be taken ({_said(error)})"))
 
-    def _start_threads(self) -> None:
-        with self._lock:
-            if not self._threads:
-                self._threads = [
-                    threading.Thread(
-                        target=self._loop, args=(self._wake, self._keep), name="vario-record", daemon=True
-                    ),
-                    threading.Thread(target=self._loop, args=(self._more, self._hand), name="vario-send", daemon=True),
-                ]
-                for thread in self._threads:
-                    thread.start()
+    def _guarded(self, what: str, work: Callable[[], object]) -> object:
+        try:
+            return work()
+        except Exception as error:
+            self._fail(f"{what} could not be taken ({_said(error)})")
+            return None
 
-    def _loop(self, wake: threading.Event, work: Callable[[], None]) -> None:
-        while not self._ended.is_set():
-            wake.wait(1.0)
-            wake.clear()
-            try:
-                work()
-            except Exception as error:  # the thread must outlive whatever happens to it
-                self._fail(f"{type(error).__name__}: {error}")
+    def _section(self, word: str, given: object) -> dict[str, object] | None:
+        """An argument that is a table, as plain values."""
+        if given is None or not self._alive:
+            return None
+        if not isinstance(given, Mapping):
+            self._fail(f"Monitor({word}=…) takes a table of names and values, not {type(given).__name__}: it is left out")
+            return None
+        made = self._guarded(word, lambda: settings(given))
+        return made if isinstance(made, dict) else None
 
-    def _keep(self) -> None:
-        """Keep what was handed over. This never waits for the judging process: rows cannot pile up behind it."""
-        while self._queue:
-            message = self._queue.popleft()
-            if message[0] == "row":
-                _, step, at, row = message
-                made = settled(row)  # type: ignore[arg-type]
-                with self._lock:
-                    self._recorder.add(step, at, made)  # type: ignore[arg-type]
-            elif message[0] == "end" or len(self._outbox) < WAITING:
-                if message[0] == "samples":
-                    message = ("samples", message[1], _table(message[2]))  # type: ignore[arg-type]
-                self._outbox.append(message)
-            else:
-                self._fail("completions or events were left out: the judging process does not keep up")
-        self._more.set()
+    def _absolute(self, path: str | Path) -> str:
+        """A path that stays right when the training goes elsewhere; as it is where the working folder is gone."""
+        try:
+            return str(Path(path).absolute())
+        except OSError as error:
+            self._fail(f"the working folder cannot be told ({_said(error)})")
+            return str(path) or "/"
 
-    def _hand(self) -> None:
-        """Hand rows and messages to the judging process; may wait for it."""
-        while self._handed < len(self._recorder) or self._outbox:
-            if self._handed < len(self._recorder):
-                with self._lock:
-                    rows = list(self._recorder.rows(self._handed, BATCH))
-                if not self._send("rows", rows):
-                    break
-                self._handed += len(rows)
-                continue
-            message = self._outbox.popleft()
-            if message[0] == "end":
-                self._send(*message)
-                self._ended.set()
-            elif not self._send(*message):
-                self._fail("completions or events were left out: there is no judging process")
-        if self._given_up and any(m[0] == "end" for m in self._outbox):
-            self._ended.set()
-
-    def _record(self, row: Mapping[str, object]) -> None:
+    def _remember(self, row: Mapping[str, object]) -> None:
+        """One row of the history."""
         step = row.get("step")
-        if isinstance(step, int):
-            numbers = {k: n for k, v in row.items() if k != "step" and (n := plain_number(v)) is not None}
-            self._recorder.add(step, time.time(), settled(numbers))
+        if step is not None:
+            at = row.get("_timestamp")
+            values = settled(taken(row, OnDevice, self._fail))
+            self._recorder.add(step_of(step), float(at) if isinstance(at, int | float) else math.nan, values)
 
-    @property
-    def _given_up(self) -> bool:
-        return self._process is None and self._restarts > RESTARTS
+    def _put(self, message: _Message, device: OnDevice | None = None) -> None:
+        """Hand over a message behind those before it; what waits for a device keeps those behind it waiting."""
+        if self._keeper is None:
+            self._begin()
+        if device is None and not self._on_device:
+            self._queue.put((message, []))
+        elif self._alive:
+            with self._device_lock:
+                self._on_device.append((message, device))
+                self._pass_on()
 
-    def _send(self, *message: object) -> bool:
-        """Hand over a message, starting the judging process where there is none; False where it has to be done again."""
-        process = self._process or self._start()
-        if process is None or process.stdin is None:
-            return False
-        try:
-            link.write(process.stdin, *message)
-        except (OSError, ValueError):
-            self._lost(process)
-            return False
-        return True
+    def _pass_on(self, *, at_once: bool = False) -> None:
+        """Hand over what waited for a device, as far as the device has got."""
+        while self._on_device:
+            message, device = self._on_device[0]
+            read: list[object] = []
+            if device is not None:
+                try:
+                    if device.ready():
+                        read = device.read()
+                    elif at_once or len(self._on_device) > ON_DEVICE:
+                        read = [math.nan] * len(device)
+                        self._fail("values on a device were left out: it did not get to them in time")
+                    else:
+                        return
+                except Exception as error:  # a device that has failed
+                    read = [math.nan] * len(device)
+                    self._fail(f"values on a device could not be read ({_said(error)})")
+            self._on_device.popleft()
+            self._queue.put((message, read))
 
-    def _start(self) -> subprocess.Popen[bytes] | None:
-        if self._restarts > RESTARTS:
-            return None
-        try:
-            process = _start_beside()
-            assert process.stdin is not None
-            link.write(process.stdin, "hello", {**self._hello, "kept": self._kept})
-        except Exception as error:  # no memory, no permission, no interpreter: the training goes on unjudged
-            self._restarts = RESTARTS + 1
-            self._fail(
-                f"no judging process could be started ({type(error).__name__}: {error}); follow the log with `vario watch`"
-            )
-            return None
-        self._process, self._started, self._handed = process, time.monotonic(), 0
-        threading.Thread(target=self._listen, args=(process,), name="vario-answers", daemon=True).start()
-        return process
-
-    def _lost(self, process: subprocess.Popen[bytes]) -> None:
-        """A judging process has ended by itself: the next one gets every row again."""
-        self._process, self._handed = None, 0
-        lived = time.monotonic() - self._started
-        self._restarts = 1 if lived > STARTED_SECONDS else self._restarts + 1
-        code = process.poll()
-        self._fail(
-            f"the judging process ended by itself (exit code {code})"
-            + (
-                "; it is started again"
-                if self._restarts <= RESTARTS
-                else "; it is left off: follow the log with `vario watch`"
-            )
-        )
-
-    def _listen(self, process: subprocess.Popen[bytes]) -> None:
-        """Take what the judging process says."""
-        assert process.stdout is not None
-        while (message := link.read(process.stdout)) is not None:
+    def _begin(self) -> None:
+        """Start the threads, with the first thing that is handed over."""
+        with self._lock:
+            if self._keeper is not None or not self._alive:
+                return
+            keeper = threading.Thread(target=self._run, name="vario-record", daemon=True)
             try:
-                self._hear(*message)
-            except Exception as error:  # a hook of the user's, a logger of the user's
-                self._fail(f"{message[0]}: {type(error).__name__}: {error}")
-        process.wait()
-        self._done.set()
+                keeper.start()
+                self._courier.start()
+            except RuntimeError as error:  # no more threads for this process: what is handed over would pile up
+                self._alive = False
+                self._queue.put((_END, []))
+                self._fail(f"the training is not judged: no thread could be started ({error})")
+            else:
+                self._keeper = keeper
+
+    def _settle(self, deadline: float) -> None:
+        """Wait until what was handed over is recorded, or the time has come."""
+        if self._keeper is None or os.getpid() != self._pid:
+            return
+        self._await_device(deadline)
+        if self._alive:
+            recorded = threading.Event()
+            self._put(("mark", recorded))
+            recorded.wait(max(0.0, deadline - time.monotonic()))
+        self._courier.settled(deadline)
+
+    def _await_device(self, deadline: float) -> None:
+        while self._on_device:
+            with self._device_lock:
+                self._pass_on(at_once=time.monotonic() >= deadline)
+            time.sleep(0.001)
+
+    def _wished(self) -> tuple[Choice, Callable[[Run], Run]]:
+        """Which rules are asked, and what is declared; without the project file where that is broken."""
+        from vario.errors import ConfigError
+        from vario.rules.choice import Choice
+        from vario.surfaces.live.wishes import finish_of
+
+        try:
+            return finish_of(self._directory or str(self._hello["cwd"]))
+        except ConfigError as error:
+            self._fail(f"{error}; diagnosed without it")
+            return Choice(), lambda run: run
+
+    def _fail(self, text: str) -> None:
+        """Count a failure, and have it told once."""
+        text = text[:TOLD]
+        with _counting:
+            if text not in self.failures and len(self.failures) >= FAILURES:
+                text = "other failures"
+            self.failures[text] += 1
+            new = self.failures[text] == 1
+        if new and self._speaks:
+            self._tell(logging.WARNING, text)
+
+    def _tell(self, level: int, text: str) -> None:
+        try:
+            self._teller.put(lambda: _log(level, text))
+        except RuntimeError:  # no thread to tell it: here, then, as far as that goes
+            try:
+                _log(level, text)
+            except Exception:
+                self.failures["what was told could not be taken"] += 1
+
+    def _close(self, reason: str, timeout: float) -> None:
+        if not self._alive or os.getpid() != self._pid:
+            return
+        deadline = time.monotonic() + timeout
+        if self._keeper is None and len(self._recorder):
+            self._begin()  # nothing but history: it is judged all the same
+        self._alive = False
+        _living.discard(self)
+        if self._keeper is not None:
+            self._await_device(deadline)
+            self._queue.put((_END, []))
+            self._keeper.join(max(0.0, deadline - time.monotonic()))
+            if not self._courier.finish(reason, deadline):
+                self._fail("the judging process had not ended when the time for closing was over; it goes on by itself")
+        self._teller.close(deadline)
+
+    # what follows runs off the training thread
+
+    def _run(self) -> None:
+        """Keep what was handed over. This never waits for the judging process: rows cannot pile up behind it."""
+        going = True
+        while going:
+            message, read = self._queue.get()
+            try:
+                going = self._keep(message, read)
+            except Exception as error:  # the thread must outlive whatever happens to it
+                self._fail(f"a row could not be recorded ({_said(error)})")
+            if self._queue.empty():
+                self._courier.rows_came()
+
+    def _keep(self, message: _Message, read: list[object]) -> bool:
+        """Take one message; False for the last."""
+        kind, *rest = message
+        if kind == "event":
+            self._courier.put_event(rest[0])  # type: ignore[arg-type]
+        elif kind == "mark":
+            rest[0].set()  # type: ignore[attr-defined]
+        elif kind == "row":
+            step, at, row, samples = rest
+            columns = None if samples is None else self._table(samples, read)
+            values = settled(row, read)  # type: ignore[arg-type]
+            with self._lock:
+                if columns is not None:
+                    self._courier.put_table(step, columns)  # type: ignore[arg-type]
+                self._recorder.add(step, at, values)  # type: ignore[arg-type]
+        return kind != "end"
+
+    def _table(self, samples: object, read: list[object]) -> Table | None:
+        try:
+            columns, whole = table(samples, read)  # type: ignore[arg-type]
+        except Exception as error:
+            self._fail(f"completions could not be taken ({_said(error)})")
+            return None
+        if not whole:
+            self._fail("completions were left out: those of one row have more characters than are kept")
+        return columns
 
     def _hear(self, kind: object, *rest: object) -> None:
-        if kind == "notice":
-            level, text = rest
-            self.notices.append(str(text))
-            LOG.log(int(str(level)), "%s", text)
-        elif kind == "failure":
-            self._fail(str(rest[0]))
-        elif kind == "kept":
-            self._kept = int(str(rest[0]))
-        elif kind == "act":
-            self._act(str(rest[0]), str(rest[1]))
-        elif kind == "alert":
-            from vario.surfaces.alerts.trainer_side import send_here
+        """What the judging process says; never waits."""
+        try:
+            if kind == "notice":
+                level, text = rest
+                self.notices.append(str(text))
+                self._tell(int(str(level)), str(text))
+            elif kind == "failure":
+                self._fail(str(rest[0]))
+            elif kind == "earlier":
+                self._earlier = int(str(rest[0]))
+            elif kind == "place":
+                self._keep_place(str(rest[0]))
+            elif kind == "act":
+                self._act(str(rest[0]), str(rest[1]))
+            elif kind == "alert":
+                self._teller.put(lambda: self._alert(str(rest[0]), rest[1]))
+        except Exception as error:
+            self._fail(f"{kind}: {_said(error)}")
 
-            word, alert = rest
-            if reason := send_here(str(word), alert):
-                self._fail(reason)
+    def _keep_place(self, place: str) -> None:
+        """The temporary folder of a run without one: the next judging process goes on there, and it goes with this object."""
+        if place != self._place:
+            self._place = place
+            self._courier.greet_with("place", place)
+            _places.add(place)
+            weakref.finalize(self, _remove, place, self._pid).atexit = False
+
+    def _alert(self, word: str, alert: object) -> None:
+        from vario.surfaces.alerts.trainer_side import send_here
+
+        if reason := send_here(word, alert, self._context):
+            self._fail(reason)
 
     def _act(self, action: str, reason: str) -> None:
         if action == "stop":
@@ -364,49 +483,43 @@ class Monitor:
         elif action == "checkpoint":
             self._save = reason
         elif hook := self._hooks.get(action):
-            hook(reason)
+            self._teller.put(lambda: self._call(action, hook, reason))
         else:
             self._fail(f"{action}: the training registered no hook for it (monitor.on({action!r}, function))")
 
-    def _fail(self, text: str) -> None:
-        self.failures[text] += 1
-        if self.failures[text] == 1:
-            LOG.warning("%s", text)
-
-    def _close(self, reason: str, timeout: float) -> None:
-        if not self._alive or os.getpid() != self._pid:
-            return
-        self._alive = False
-        _living.discard(self)
-        if not self._threads and not len(self._recorder):
-            return
-        self._put("end", reason)
-        self._ended.wait(timeout)
-        if self._process is not None:
-            self._done.wait(timeout)
+    def _call(self, action: str, hook: Callable[[str], None], reason: str) -> None:
+        try:
+            hook(reason)
+        except Exception as error:
+            self._fail(f"{action}: the training's hook for it failed ({_said(error)})")
 
     def _forget(self) -> None:
-        """In a forked child: the pipe belongs to the parent, which must see it close when it dies."""
+        """In a forked child: nothing of this is its own."""
         self._alive = False
-        process, self._process = self._process, None
-        if process is not None:
-            for stream in (process.stdin, process.stdout):
-                if stream is not None:
-                    with contextlib.suppress(OSError, ValueError):
-                        os.close(stream.fileno())
-            process.returncode = 0  # not this process's child: nobody here waits for it
+        self._clear()
+        self._courier = Courier(self._hello, self._recorder, self._lock, self._hear, self._fail)
 
 
+_Message = tuple[object, ...]
+_END: _Message = ("end",)
+_counting = threading.RLock()
+_places: set[str] = set()
 _living: weakref.WeakSet[Monitor] = weakref.WeakSet()
 
 
 def _close_all() -> None:
-    failed = getattr(sys, "last_type", None)
+    # set at the end of a program by what nobody caught; in a session of commands it may be long past
+    failed = None if hasattr(sys, "ps1") else getattr(sys, "last_type", None)
     for monitor in list(_living):
-        monitor._close(f"failed: {failed.__name__}" if failed is not None else "closed", CLOSING_SECONDS)
+        monitor._close(_reason(failed, getattr(sys, "last_value", None)), CLOSING_SECONDS)
+    for place in list(_places):
+        _remove(place, os.getpid())
 
 
 def _forget_all() -> None:
+    global _counting
+    _counting = threading.RLock()
+    _places.clear()
     for monitor in list(_living):
         monitor._forget()
 
@@ -416,53 +529,34 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_all)
 
 
-def _start_beside() -> subprocess.Popen[bytes]:
-    """The process that judges: the same interpreter and packages, one thread of arithmetic, its own session."""
-    import vario
-
-    home = str(Path(vario.__file__).parent.parent)
-    threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "POLARS_MAX_THREADS"), "1")
-    paths = [home, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
-    return subprocess.Popen(
-        [sys.executable, "-m", "vario.surfaces.live.beside"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        env={**os.environ, **threads, "PYTHONPATH": os.pathsep.join(paths), "CUDA_VISIBLE_DEVICES": ""},
-        start_new_session=True,  # Ctrl-C is for the training, which then closes the monitor
-    )
+def _reason(kind: type[BaseException] | None, error: BaseException | None) -> str:
+    """How a training has ended: a person who stops it knows, and an exit without an error is none."""
+    if kind is None or issubclass(kind, KeyboardInterrupt):
+        return "closed"
+    if issubclass(kind, SystemExit):
+        code = getattr(error, "code", None)
+        return "closed" if code in (None, 0) else f"failed: exit code {str(code)[:TOLD]}"
+    return f"failed: {kind.__name__}"
 
 
-def _plain(config: Mapping[str, object]) -> dict[str, object]:
-    """Settings that can travel: plain values, and text for the rest."""
-    return {str(k): _plain_value(v) for k, v in config.items()}
+def _said(error: Exception) -> str:
+    """An error in words; one that cannot even say what it is, by its name."""
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:
+        return type(error).__name__
 
 
-def _plain_value(value: object) -> object:
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    if isinstance(value, Mapping):
-        return _plain(value)
-    if isinstance(value, list | tuple):
-        return [_plain_value(v) for v in value]
-    return str(value)
+def _log(level: int, text: str) -> None:
+    from vario.surfaces.privacy import safe
+
+    LOG.log(level, "%s", "\n".join(safe(line) for line in text.splitlines()))
 
 
-def _copied(samples: Samples) -> Samples:
-    """The first of them, in lists of our own: the training may go on to change its own."""
-    if isinstance(samples, Mapping):
-        return {str(k): list(v[:SAMPLES]) for k, v in samples.items()}
-    return [dict(row) for row in samples[:SAMPLES]]
+def _remove(place: str, pid: int) -> None:
+    """Remove the temporary folder of a run without one, in the process whose it was."""
+    if os.getpid() == pid and place in _places:
+        from shutil import rmtree
 
-
-def _table(samples: Samples) -> dict[str, list[object]]:
-    """Completions as columns of plain values, of one length."""
-    if isinstance(samples, Mapping):
-        count = min(map(len, samples.values()), default=0)
-        return {k: [_plain_sample(v) for v in values[:count]] for k, values in samples.items()}
-    names = dict.fromkeys(str(k) for row in samples for k in row)
-    return {name: [_plain_sample(row.get(name)) for row in samples] for name in names}
-
-
-def _plain_sample(value: object) -> object:
-    return plain_number(value) if hasattr(value, "item") and getattr(value, "ndim", 1) == 0 else _plain_value(value)
+        _places.discard(place)
+        rmtree(place, ignore_errors=True)

@@ -85,10 +85,10 @@ class OtherWork:
         if now - began <= self._settling:
             self._settled |= {(p.pid, p.started) for p in processes if p.pid in self.family}
         foreign = self._foreign(processes, on_devices)
-        heavy = set() if first or passed <= 0.0 else self._heavy(processes, passed)
+        heavy: set[str] = set() if first or passed <= 0.0 else self._heavy(processes, passed)
         self._seen = {(p.pid, p.started): _Seen(p.cpu, p.moved) for p in processes}
         names = {self._named(name) for name in (*foreign, *heavy)}
-        self._note(names, wall - (0.0 if first else passed), wall)
+        self._note(names, wall - (0.0 if first else passed))
         return {} if first else dict.fromkeys(names, passed)
 
     def intervals(self) -> list[Interval]:
@@ -101,9 +101,12 @@ class OtherWork:
         children: dict[int, list[int]] = {}
         for process in by_pid.values():
             children.setdefault(process.parent, []).append(process.pid)
-        root = self._pid
+        root, climbed = self._pid, {self._pid}
         while (me := by_pid.get(root)) and (above := by_pid.get(me.parent)) and LAUNCHER.match(above.name):
+            if above.pid in climbed:
+                break  # a number was given anew while the list was read
             root = above.pid
+            climbed.add(root)
         self.family = _beneath(root, children)
         self.own = _beneath(self._pid, children)
 
@@ -152,9 +155,9 @@ class OtherWork:
             return "other"
         return clean
 
-    def _note(self, names: set[str], since: float, wall: float) -> None:
+    def _note(self, names: set[str], since: float) -> None:
         for name in [n for n in self._running if n not in names]:
-            self._ended.append(Interval(name, self._running.pop(name), max(since, 0.0)))
+            self._ended.append(Interval(name, self._running.pop(name), since))
         for name in names:
             self._names.add(name)
             self._running.setdefault(name, since)

@@ -7,6 +7,7 @@ import os
 import shlex
 import subprocess
 import tempfile
+import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
@@ -89,6 +90,8 @@ def _post(url: str, document: Mapping[str, object]) -> None:
     try:
         with urllib.request.urlopen(request, timeout=SECONDS) as answer:
             answer.read(1024)
+    except urllib.error.HTTPError as error:
+        with error:
+            raise ActFailed(f"the webhook failed ({error.code})") from None
     except Exception as error:  # whatever a server does to its caller; the address may hold a token
-        status = getattr(error, "code", None)
-        raise ActFailed(f"the webhook failed ({status or type(error).__name__})") from None
+        raise ActFailed(f"the webhook failed ({type(error).__name__})") from None

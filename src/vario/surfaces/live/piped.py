@@ -5,13 +5,11 @@ from __future__ import annotations
 import shutil
 import tempfile
 import threading
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
-from vario.run import Run
-from vario.surfaces.live.followed import Followed
+from vario.surfaces.live.followed import Followed, Read
 from vario.surfaces.live.watched import Polled
 
 CHUNK = 1 << 16
@@ -22,17 +20,17 @@ class Piped:
 
     Args:
         stream: where it comes from.
-        read: reads a run from the file of this path.
+        read: reads what was kept of it.
     """
 
-    def __init__(self, stream: IO[bytes], read: Callable[[str], Run]) -> None:
+    def __init__(self, stream: IO[bytes], read: Read) -> None:
         self.name = "standard input"
         self._folder = Path(tempfile.mkdtemp(prefix="vario-"))
         self._file = self._folder / "standard-input.log"
         self._file.touch()
         self._stream = stream
         self._ended = threading.Event()
-        self._followed = Followed(str(self._file), lambda: read(str(self._file)), name=self.name)
+        self._followed = Followed(str(self._file), read, name=self.name)
         self._problem = ""
         threading.Thread(target=self._copy, name="vario-pipe", daemon=True).start()
 

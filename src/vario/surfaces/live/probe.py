@@ -5,8 +5,11 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
-from typing import Any
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import torch
 
 EVERY = 10
 BUDGET = 0.005
@@ -14,10 +17,11 @@ BUDGET = 0.005
 MOST_SEQUENCES = 4
 MOST_TOKENS = 128
 """Attention of one sequence takes layers x heads x tokens x tokens values: 32 MiB in bfloat16 at 32 x 32 x 128 x 128."""
+LESS_OFTEN = "attention entropy is measured less often than asked: it took more than its share of the time"
+ATTENTION = "_attn_implementation"
+"""Where a model's settings say how it computes attention; its forward looks there each time."""
 FAILURES = 3
 """A probe that failed so often in a row is left off."""
-FEWEST_EVERY = 1_000_000
-"""Steps between probes beyond which there is none: attention of this model costs too much."""
 SPLIT = ("FullyShardedDataParallel", "FSDP")
 """Wrappers that gather parts of the weights from every rank: a forward on one rank alone would wait for ever."""
 
@@ -37,33 +41,34 @@ class AttentionProbe:
     Args:
         model: of transformers, bare or wrapped (DDP, PEFT, torch.compile).
         batch: `input_ids` and, where there is padding, `attention_mask`; of it the first 4 sequences are taken, and of
-            each the first 128 tokens.
-        every: steps between probes, at least. It doubles where a probe takes more than `budget` of the time since the
-            one before.
-        budget: that share of the time.
+            each the first 128 tokens that are no padding.
+        every: steps between probes, at least.
+        budget: share of the time between two probes that one may take. Where it would take more, the steps to the next
+            one double until it does not.
 
     Attributes:
         seconds: what the probes have cost so far. runs: how many there were. every: steps between them, as it stands.
     """
 
-    def __init__(self, model: Any, batch: Mapping[str, Any], every: int = EVERY, *, budget: float = BUDGET) -> None:
+    def __init__(
+        self, model: torch.nn.Module, batch: Mapping[str, torch.Tensor], every: int = EVERY, *, budget: float = BUDGET
+    ) -> None:
         self.troubles: Counter[str] = Counter()
         self.seconds = 0.0
         self.runs = 0
-        self.every = max(1, int(every))
+        self.every = self._asked = max(1, int(every))
         self._budget = budget
         self._failed = 0
         self._last: int | None = None
         self._last_cost = 0.0
         self._last_end = 0.0
         self._off = False
-        self._model = model
-        self._body: Any = None
-        self._batch: list[tuple[Any, Any]] = []
+        self._batch: list[torch.Tensor] = []
         try:
             self._batch = list(_sequences(batch))
             self._body = _body(model)
-            if (why := _split(self._body)) is not None:
+            why = _split(self._body) if self._batch else "the batch holds no token"
+            if why is not None:
                 self._leave_off(why)
         except Exception as error:  # whatever is handed over: the training goes on unprobed
             self._leave_off(f"{type(error).__name__}: {error}")
@@ -73,11 +78,9 @@ class AttentionProbe:
         if self._off or (self._last is not None and 0 <= step - self._last < self.every):
             return {}
         if self._last is not None and self._last_cost > self._budget * (time.perf_counter() - self._last_end):
-            self._last = step
             self.every *= 2
-            self.troubles["attention entropy is measured less often: it took more than its share of the time"] += 1
-            if self.every > FEWEST_EVERY:
-                self._leave_off("it costs too much on this model")
+            if LESS_OFTEN not in self.troubles:
+                self.troubles[LESS_OFTEN] = 1
             return {}
         began = time.perf_counter()
         found: dict[str, float] = {}
@@ -94,7 +97,8 @@ class AttentionProbe:
             self.troubles[f"attention entropy could not be measured ({type(error).__name__}: {error})"] += 1
             if self._failed >= FAILURES or isinstance(error, NoAttention):
                 self._leave_off("it is left off")
-        self._last, self._last_end = step, time.perf_counter()
+        # the first one loads kernels and says little of the others: that it was slow is not kept
+        self._last, self._last_end, self.every = step, time.perf_counter(), self._asked
         self._last_cost = self._last_end - began
         self.seconds += self._last_cost
         return found
@@ -108,21 +112,17 @@ class AttentionProbe:
         """Entropy of each layer in nats, the mean over heads and over tokens that are no padding."""
         import torch
 
-        sums: list[Any] = []
+        sums: list[torch.Tensor] = []
         tokens = 0
         with _as_it_was(self._body), torch.no_grad():
             device = next(self._body.parameters()).device
-            for ids, mask in self._batch:
-                ids, mask = ids.to(device), mask.to(device)
-                said = self._body(
-                    input_ids=ids, attention_mask=mask, output_attentions=True, use_cache=False, return_dict=True
-                )
-                layers = [weights for weights in (said.attentions or ()) if weights is not None]
+            for ids in self._batch:
+                said = self._body(input_ids=ids.to(device), output_attentions=True, use_cache=False, return_dict=True)
+                layers = [_entropy(weights) for weights in (said.attentions or ()) if weights is not None]
                 if not layers:
                     raise NoAttention("the model gives no attention weights, with eager attention neither")
-                each = [_entropy(weights, mask) for weights in layers]
-                sums = [a + b for a, b in zip(sums, each, strict=True)] if sums else each
-                tokens += int(mask.sum())
+                sums = [a + b for a, b in zip(sums, layers, strict=True)] if sums else layers
+                tokens += ids.numel()
             return [float(value) for value in (torch.stack(sums) / tokens).tolist()]
 
 
@@ -130,29 +130,27 @@ class NoAttention(Exception):
     """A model whose attention weights cannot be had."""
 
 
-def _sequences(batch: Mapping[str, Any]) -> Iterator[tuple[Any, Any]]:
-    """The batch, one sequence at a time: attention then takes a quarter of the memory."""
+def _sequences(batch: Mapping[str, torch.Tensor]) -> Iterator[torch.Tensor]:
+    """The batch without padding, one sequence at a time: attention then takes a quarter of the memory."""
     import torch
 
     ids = torch.as_tensor(batch["input_ids"])[:MOST_SEQUENCES]
     mask = batch.get("attention_mask")
-    mask = torch.ones_like(ids) if mask is None else torch.as_tensor(mask)[:MOST_SEQUENCES]
-    for row, kept in zip(ids, mask, strict=True):
-        # padding is cut off first: of a sequence that is padded on the left nothing else might be left
-        row, kept = row[kept.bool()][:MOST_TOKENS], kept[kept.bool()][:MOST_TOKENS]
-        if row.numel():
-            yield row.detach().clone().unsqueeze(0), kept.detach().clone().long().unsqueeze(0)
+    kept = torch.ones_like(ids) if mask is None else torch.as_tensor(mask)[:MOST_SEQUENCES]
+    for row, real in zip(ids, kept.bool(), strict=True):
+        tokens = row[real][:MOST_TOKENS]
+        if tokens.numel():
+            yield tokens.detach().clone().unsqueeze(0)
 
 
-def _entropy(weights: Any, mask: Any) -> Any:
-    """Entropy of one layer, summed over tokens and averaged over heads; `weights` of shape (1, heads, tokens, tokens)."""
+def _entropy(weights: torch.Tensor) -> torch.Tensor:
+    """Entropy of one layer, the mean over heads and the sum over tokens; `weights` of shape (1, heads, tokens, tokens)."""
     import torch
 
-    p = weights.detach().float()
-    return torch.special.entr(p).sum(dim=-1).mean(dim=1)[mask.bool()].sum().cpu()
+    return torch.special.entr(weights.float()).sum(dim=-1).mean(dim=1).sum()
 
 
-def _body(model: Any) -> Any:
+def _body(model: torch.nn.Module) -> torch.nn.Module:
     """The transformer itself: no wrapper around it, and no head behind it whose logits would take more than attention."""
     while (inner := getattr(model, "_orig_mod", None)) is not None or _wraps(model):
         model = inner if inner is not None else model.module
@@ -161,12 +159,12 @@ def _body(model: Any) -> Any:
     return getattr(model, "base_model", model)
 
 
-def _wraps(model: Any) -> bool:
+def _wraps(model: torch.nn.Module) -> bool:
     """Whether it is a wrapper that keeps the model as `module` (DDP, DeepSpeed's engine)."""
     return not hasattr(model, "base_model") and hasattr(model, "module")
 
 
-def _split(model: Any) -> str | None:
+def _split(model: torch.nn.Module) -> str | None:
     """Why a forward on one rank alone could not be done; None where it can."""
     if any(type(module).__name__.startswith(SPLIT) for module in model.modules()):
         return "the weights are spread over ranks (FSDP)"
@@ -181,7 +179,7 @@ def _split(model: Any) -> str | None:
 
 
 @contextmanager
-def _as_it_was(model: Any) -> Iterator[None]:
+def _as_it_was(model: torch.nn.Module) -> Iterator[None]:
     """Evaluation mode and eager attention inside; modes, attention and random numbers as before behind it."""
     import torch
 
@@ -198,16 +196,16 @@ def _as_it_was(model: Any) -> Iterator[None]:
 
 
 @contextmanager
-def _eager(model: Any) -> Iterator[None]:
-    """Attention that is computed with its weights, as it was before behind it."""
-    config = getattr(model, "config", None)
-    before = getattr(config, "_attn_implementation", None)
-    if before in (None, "eager") or not hasattr(model, "set_attn_implementation"):
+def _eager(model: torch.nn.Module) -> Iterator[None]:
+    """Attention that is computed with its weights; behind it whatever each part of the model had before."""
+    configs = {id(m.config): m.config for m in model.modules() if hasattr(getattr(m, "config", None), ATTENTION)}
+    before = [(config, getattr(config, ATTENTION)) for config in configs.values()]
+    if all(how in (None, "eager") for _, how in before) or not hasattr(model, "set_attn_implementation"):
         yield
         return
     try:
         model.set_attn_implementation("eager")
         yield
     finally:
-        with suppress(Exception):
-            model.set_attn_implementation(before)
+        for config, how in before:  # the outer one first: it hands its word down to the inner ones
+            setattr(config, ATTENTION, how)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 
-STEP_WORDS = frozenset({"step", "_step", "global_step", "train/global_step"})
-"""Keys that only repeat the step."""
 MAX_KEYS = 20_000
 """A trainer that makes a new key at every step would grow without end; beyond so many its new keys are counted only."""
 LARGEST_ROWS = 2**32 - 1
@@ -17,7 +14,7 @@ LARGEST_ROWS = 2**32 - 1
 class Recorder:
     """Columns of one run.
 
-    A value takes 8 bytes and the number of its row 4; arrays grow by an eighth at a time. Not safe for two threads at once.
+    A value takes 8 bytes and the number of its row 4; arrays grow by a sixteenth at a time. Not safe for two threads at once.
     """
 
     def __init__(self) -> None:
@@ -29,6 +26,11 @@ class Recorder:
 
     def __len__(self) -> int:
         return len(self.steps)
+
+    @property
+    def keys(self) -> int:
+        """How many keys there are."""
+        return len(self._rows)
 
     @property
     def values(self) -> int:
@@ -68,27 +70,3 @@ class Recorder:
                 made[numbers[i] - start][key] = values[i]
         for i, row in enumerate(made):
             yield self.steps[start + i], self.times[start + i], row
-
-
-def plain_number(value: object) -> object | None:
-    """A logged value as a float, or as what can be made one later without waiting for a device; None for anything else.
-
-    A tensor on a device is copied there, since the training may go on to write into it; reading it out is left to
-    `settled`, off the training thread.
-    """
-    if isinstance(value, bool | int | float):
-        return float(value)
-    if value is None:
-        return math.nan
-    detach = getattr(value, "detach", None)
-    if detach is not None and getattr(value, "ndim", 1) == 0:
-        tensor = detach()
-        return float(tensor) if getattr(tensor.device, "type", "") == "cpu" else tensor.clone()
-    if getattr(value, "shape", None) == () and hasattr(value, "item"):
-        return float(value.item())
-    return None
-
-
-def settled(metrics: Mapping[str, object]) -> dict[str, float]:
-    """The row as floats; may wait for a device."""
-    return {key: value if type(value) is float else float(value) for key, value in metrics.items()}  # type: ignore[arg-type]

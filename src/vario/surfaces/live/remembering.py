@@ -34,12 +34,12 @@ class Memory:
             place = place_of(path, self._wished)
             state = self._states.get(place)
             if state is None:
-                state = self._states[place] = State.open(place)
+                # opened when it is used: one that is locked now may not be later
+                state = self._states[place] = State(place)
             self._runs[name] = state, run_key(path, place)
-            self._generations[name] = state.generation(self._runs[name][1])
         except StateError as error:
             self._say(f"{error}; {WITHOUT}")
-        self._pass_on()
+        self._generation(name)
 
     def of(self, name: str) -> tuple[State, str] | None:
         """The store of a run and what the run is called there."""
@@ -68,10 +68,23 @@ class Memory:
         if kept:
             self.ask(name, lambda state, run: state.remember(run, kept), None)
 
+    def count(self, name: str, what: str, at: float) -> None:
+        """Keep that something went wrong."""
+        self.ask(name, lambda state, run: state.count(run, what, at), 0)
+
     def replaced(self, name: str) -> None:
         """Another run stands at the place: what was told of the old one is history."""
-        was = self._generations.get(name, 0)
-        self._generations[name] = self.ask(name, lambda state, run: state.replaced(run, was), was)
+        was = self._generation(name)
+        if was is not None:
+            self._generations[name] = self.ask(name, lambda state, run: state.replaced(run, was), was)
+
+    def _generation(self, name: str) -> int | None:
+        """Which run at its place this is; None while the store does not say."""
+        if name not in self._generations:
+            found = self.ask(name, lambda state, run: state.generation(run), None)
+            if found is not None:
+                self._generations[name] = found
+        return self._generations.get(name)
 
     def places(self) -> list[str]:
         """Where the stores lie, for people."""

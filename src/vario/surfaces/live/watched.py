@@ -12,8 +12,11 @@ from typing import Protocol
 import numpy as np
 
 from vario.rules.choice import Choice
-from vario.rules.engine import looks_between
+from vario.rules.engine import CADENCE_ROWS, CADENCE_SHARE, looks_between
 from vario.run import Run
+from vario.sources.sampled import SampleOptions
+from vario.surfaces.excerpts import excerpts_of
+from vario.surfaces.live.joining import rewritten
 from vario.surfaces.live.notices import OF_FINDINGS, Kind, Notice, Standing, changes, standing
 from vario.verdict import Diagnosis, Examiner
 from vario.verdict.review import Queued, review_queue
@@ -75,10 +78,17 @@ class Source(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ReviewPlan:
-    """When a person should read completions: every so many steps (0: never by steps), and when a warning opens."""
+    """When a person should read completions, and whether the notice quotes them.
+
+    Attributes:
+        every: steps after which they are due; 0: never by steps alone.
+        on_warning: whether a warning that opens makes them due.
+        quote: whether the first and last words of each stand in the notice, masked as everywhere.
+    """
 
     every: int = 200
     on_warning: bool = True
+    quote: bool = True
 
 
 @dataclass(slots=True)
@@ -99,6 +109,8 @@ class WatchedRun:
         run: everything that was read. diagnosis: of the run as it stood at the last look of the cadence; None before it.
         arrived: logged rows that are known of; `run` may hold fewer of them until the next look.
         told: findings that stand as told, by name: what a notice was made of and has not resolved.
+        clock: seconds since 1970. monotonic: seconds that no change of the clock moves, for pauses; by default the clock
+            itself where one is given.
         last_row_at: when the last row came, in seconds since 1970. seconds_per_row: the usual pause between rows.
         troubles: what went wrong, counted by sentence.
         looks: how many looks were taken; judging_seconds: what they took.
@@ -111,6 +123,7 @@ class WatchedRun:
     plan: ReviewPlan = field(default_factory=ReviewPlan)
     stalled_after: float | None = None
     clock: Callable[[], float] = time.time
+    monotonic: Callable[[], float] | None = None
     run: Run | None = None
     diagnosis: Diagnosis | None = None
     status: Status = Status.WAITING
@@ -123,9 +136,13 @@ class WatchedRun:
     judging_seconds: float = 0.0
     _examiner: Examiner = field(init=False)
     _judged: int = 0
+    _since_start: Callable[[], float] = field(init=False)
+    _came_at: float | None = None
+    _asked_at: float | None = None
 
     def __post_init__(self) -> None:
         self._examiner = Examiner(self.choice)
+        self._since_start = self.monotonic or (time.monotonic if self.clock is time.time else self.clock)
 
     @property
     def rows(self) -> int:
@@ -143,7 +160,7 @@ class WatchedRun:
         """Ask the source, and judge where a look has come due."""
         now = self.clock()
         polled = self.source.poll()
-        notices = [self._trouble(text, now) for text in polled.troubles if self._is_new(text)]
+        notices = [notice for text in polled.troubles for notice in self.trouble(text)]
         if polled.replaced:
             notices.append(self._about(Kind.REPLACED, "another run stands here now; its findings start anew", now))
             self._begin_anew()
@@ -158,7 +175,15 @@ class WatchedRun:
             notices += self._end(now)
         elif polled.run is None and not polled.lost:
             notices += self._quiet(now)
+        self._asked_at = self._since_start()
         return notices
+
+    def trouble(self, text: str) -> list[Notice]:
+        """Count what went wrong; a notice where it is new. Beyond `TROUBLES` kinds the rest counts as one."""
+        kind = text if text in self.troubles or len(self.troubles) < TROUBLES else "other troubles"
+        is_new = kind not in self.troubles
+        self.troubles[kind] += 1
+        return [self._about(Kind.TROUBLE, text, self.clock())] if is_new else []
 
     def reviewed(self, step: int, at: float) -> None:
         """Somebody has read completions."""
@@ -169,23 +194,35 @@ class WatchedRun:
         notices = self._arrived(int(run.logged_steps.size), polled.written_at, now)
         if self.rows < self._judged:
             self._judged = 0  # the past was rewritten: a resume that dropped rows, a log cut short
-        due = max(looks_between(self._judged, self.rows + 1), default=0)
-        if due > self._judged:
+        if self.status is Status.LOST:
+            self.status = Status.LIVE
+            notices.append(self._about(Kind.RESUMED, "it is there again", now))
+        due = max(looks_between(self._judged, self.rows + 1), default=self._judged)
+        if due > self._judged or self._rewritten() >= max(CADENCE_ROWS, int(CADENCE_SHARE * self._judged)):
             self._judged = due
             notices += self._judge(run.until(int(run.logged_steps[due - 1])), now)
         return notices
 
+    def _rewritten(self) -> int:
+        """Steps of the last look that read otherwise now: a resume repeats steps, and no new row comes until it has passed them."""
+        return 0 if self.diagnosis is None or self.run is None else rewritten(self.diagnosis.run, self.run)
+
     def _arrived(self, rows: int, written_at: float | None, now: float) -> list[Notice]:
         """Note when rows came, and how far apart they come."""
-        more, had = rows - self.arrived, self.last_row_at
+        more, had = rows - self.arrived, self._came_at
         self.arrived = rows
         if more <= 0:
             return []
-        at = min(now, written_at) if written_at is not None else now
+        age = max(now - written_at, 0.0) if written_at is not None else 0.0
+        if self._asked_at is not None:
+            # it was not there the last time; a clock that was set since would make days of it
+            age = min(age, max(self._since_start() - self._asked_at, 0.0))
+        at = self._since_start() - age
         if rows > more and had is not None and at > had:
             self.pauses.append((at - had) / more)
             del self.pauses[:-ARRIVALS]
-        self.last_row_at = at if had is None else max(at, had)
+        self._came_at = at if had is None else max(at, had)
+        self.last_row_at = now - age
         back = self.status in (Status.STALLED, Status.LOST, Status.ENDED)
         self.status = Status.LIVE
         return [self._about(Kind.RESUMED, "rows come again", now)] if back else []
@@ -209,7 +246,7 @@ class WatchedRun:
     def _end(self, now: float) -> list[Notice]:
         """The last look is at the last row, whether it was due or not: an offline diagnosis takes it too."""
         notices = []
-        if self.run is not None and self.rows > self._judged:
+        if self.run is not None and (self.rows > self._judged or self._rewritten()):
             self._judged = self.rows
             notices += self._judge(self.run, now)
         self.status = Status.ENDED
@@ -219,9 +256,9 @@ class WatchedRun:
 
     def _quiet(self, now: float) -> list[Notice]:
         """Nothing new: whether that is long for this run."""
-        if self.status is not Status.LIVE or self.last_row_at is None:
+        if self.status is not Status.LIVE or self._came_at is None:
             return []
-        usual, quiet = self.seconds_per_row, now - self.last_row_at
+        usual, quiet = self.seconds_per_row, self._since_start() - self._came_at
         bound = max(STALLED_SECONDS, STALLED_TIMES * (usual or 0.0), STALLED_LONGEST * max(self.pauses, default=0.0))
         if quiet < (self.stalled_after or bound):
             return []
@@ -250,7 +287,8 @@ class WatchedRun:
             return []
         self.review = Review(self.review.step, self.review.at, run.last_step, queue)
         why = f"{warned[0].subject} has opened" if warned else f"nobody has read any since step {since}"
-        listed = "\n".join(f"step {q.step}, completion {q.number} ({q.stratum})" for q in queue)
+        words = excerpts_of(run, tuple((q.step, q.number) for q in queue), SampleOptions()) if self.plan.quote else {}
+        listed = "\n".join(_to_read(q, words.get((q.step, q.number))) for q in queue)
         return [
             Notice(
                 Kind.REVIEW, self.name, "review-due", run.last_step, "info", "high",
@@ -260,22 +298,21 @@ class WatchedRun:
 
     def _begin_anew(self) -> None:
         self.run, self.diagnosis, self.arrived, self._judged = None, None, 0, 0
+        self._came_at = None
         self.told.clear()
         self.pauses.clear()
         self.review = Review()
         self._examiner = Examiner(self.choice)
 
-    def _is_new(self, text: str) -> bool:
-        known = text in self.troubles
-        self.troubles[text if known or len(self.troubles) < TROUBLES else "other troubles"] += 1
-        return not known
-
-    def _trouble(self, text: str, now: float) -> Notice:
-        return self._about(Kind.TROUBLE, text, now)
-
     def _about(self, kind: Kind, text: str, now: float) -> Notice:
         step = self.run.last_step if self.run is not None else None
         return Notice(kind, self.name, kind.value, step, "info", "high", f"{self.name}: {kind.value}", text, now)
+
+
+def _to_read(queued: Queued, words: str | None) -> str:
+    paid = "" if queued.reward is None else f", reward {queued.reward:.3g}"
+    said = "" if words is None else f": {words}"
+    return f"step {queued.step}, completion {queued.number} ({queued.stratum}{paid}){said}"
 
 
 def _seconds(seconds: float) -> str:

@@ -6,26 +6,68 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from vario.errors import SourceError
+from vario.errors import ConfigError, SourceError
 from vario.run import Run
 from vario.sources import found_below, read, runs
+from vario.sources.growing import Growing
+from vario.sources.places import Place, find
 from vario.surfaces.cli.wishes import Wishes, sample_options
 from vario.surfaces.live.desk import Desk
-from vario.surfaces.live.followed import Followed
-from vario.surfaces.live.notices import Kind, Notice
+from vario.surfaces.live.followed import PATIENCE, SHARE, Followed, first_line
+from vario.surfaces.live.notices import Notice
 from vario.surfaces.live.piped import Piped
-from vario.surfaces.live.watched import Source, WatchedRun
+from vario.surfaces.live.stamp import Stamp, stamp
+from vario.surfaces.live.watched import Polled, Source, WatchedRun
 from vario.surfaces.live.wishes import LiveWishes
 
 SEARCH_SECONDS = 30.0
 """Pause between two searches for new runs below a folder."""
 SEARCH_SHARE = 0.05
 """Share of the time that may go into searching."""
+SHARE_OF_ALL = 0.25
+"""Share of the time that may go into reading all runs together: the machine is the training's."""
 MOST_RUNS = 500
 """More runs than one watcher can keep an eye on are told about, and the newest are left out."""
+
+
+class Awaited:
+    """A place where no run can be read yet.
+
+    Attributes:
+        why: what it lacks, for the user, if it lasts.
+    """
+
+    def __init__(self, name: str, clock: Callable[[], float]) -> None:
+        self.name = name
+        self.why = ""
+        self._clock = clock
+        self._since = clock()
+
+    def poll(self) -> Polled:
+        """Nothing; after a while, why."""
+        return Polled(None, troubles=(f"waiting: {self.why}",) if self._clock() - self._since >= PATIENCE else ())
+
+
+@dataclass
+class _Wished:
+    """A path that the user gave.
+
+    Attributes:
+        known: the runs that were found there, by the names that `vario diagnose` would choose from.
+        awaited: stands for them while there is none.
+        search_at: when it is searched again; None: never.
+        seen: its files when nothing was found, so that it is searched as soon as they change.
+    """
+
+    path: str
+    known: dict[str, WatchedRun] = field(default_factory=dict)
+    awaited: WatchedRun | None = None
+    search_at: float | None = 0.0
+    seen: Stamp | None = None
 
 
 class Watching:
@@ -35,11 +77,14 @@ class Watching:
         runs: in the order of the paths. every: seconds between turns.
         messages: what the user must know, each once. history: what was noticed, the newest last, bounded.
 
+    Raises:
+        ConfigError: at its making, where the project file or an option says what cannot be.
+
     Args:
         paths: what is to be watched; each may hold several runs, or none yet.
         options: those of the command line that say how runs are read and judged.
         wishes: how they are watched.
-        clock: seconds since 1970.
+        clock: seconds since 1970. monotonic: seconds from any start.
     """
 
     def __init__(
@@ -60,22 +105,32 @@ class Watching:
         self._wishes = wishes
         self._clock = clock
         self._monotonic = monotonic
-        self._known: dict[tuple[str, str | None], tuple[str, WatchedRun]] = {}
-        self._searched: dict[str, float] = {}
-        for path in paths:
-            self._search(path)
+        self._places: set[tuple[str, str | None]] = set()
+        self._wished = [_Wished(path) for path in dict.fromkeys(paths)]
+        for wished in self._wished:
+            self._search(wished)
 
-    def turn(self) -> list[Notice]:
-        """One round over all runs: polls, judges, remembers, alerts, acts."""
-        now = self._monotonic()
-        for path in [path for path, at in self._searched.items() if now >= at]:
-            self._search(path)
+    def turn(self, tell: Callable[[Notice], None] | None = None) -> list[Notice]:
+        """One round over all runs: polls, judges, tells, remembers, alerts, acts.
+
+        Args:
+            tell: is called with each notice before it counts as told: a crash may repeat one, and loses none.
+        """
+        for wished in self._wished:
+            if self._is_due(wished):
+                try:
+                    self._search(wished)
+                except ConfigError as error:  # a project file that was changed meanwhile
+                    self.desk.say(str(error))
         made: list[Notice] = []
         for watched in list(self.runs):
             try:
                 notices = watched.look()
             except Exception as error:  # one run that cannot be judged must not silence the others
-                notices = [_failed(watched, error, self._clock())]
+                notices = watched.trouble(f"could not be judged ({type(error).__name__}: {error})")
+            if tell is not None:
+                for notice in notices:
+                    tell(notice)
             self.desk.handle(watched, notices)
             made += notices
         return made
@@ -99,65 +154,89 @@ class Watching:
             if isinstance(watched.source, Piped):
                 watched.source.close()
 
-    def _search(self, path: str) -> None:
+    def _is_due(self, wished: _Wished) -> bool:
+        if wished.search_at is None:
+            return False
+        changed = wished.awaited is not None and "://" not in wished.path and stamp(Path(wished.path)) != wished.seen
+        return changed or self._monotonic() >= wished.search_at
+
+    def _search(self, wished: _Wished) -> None:
         """Follow what lies at a path; a folder is searched again, for runs that begin later."""
-        began = self._monotonic()
-        names = [self._options.run] if self._options.run is not None or path == "-" else self._names(path)
-        if _is_folder(path):
-            took = self._monotonic() - began
-            self._searched[path] = self._monotonic() + max(SEARCH_SECONDS, took / SEARCH_SHARE)
-        if not names:
-            if not any(root == path for root, _ in self._known.values()):
-                self._follow(path, path, None)  # nothing yet: it is waited for
+        path, began = wished.path, self._monotonic()
+        if path == "-" or self._options.run is not None:
+            wished.search_at = None
+            self._follow(wished, path, path, None if path == "-" else self._options.run)
             return
-        for name in names:
-            own = self._own_folder(path, name) if name is not None else None
-            which = name if len(names) > 1 else self._options.run
-            self._follow(path, *((path, which) if own is None else (own, None)))
-        waiting = self._known.get((path, None))
-        if waiting is not None and waiting[1].run is None and len(self._known) > 1:
-            self.runs.remove(waiting[1])  # what was waited for has come, in folders of its own
-            del self._known[path, None]
+        wished.seen = None if "://" in path else stamp(Path(path))
+        try:
+            found, why = _found_at(path, wished.known), ""
+        except SourceError as error:
+            found, why = {}, first_line(error)
+        self._settle(wished, list(found))
+        for name, (where, which) in found.items():
+            # of a folder whose logs were told apart, what is left is one of those that are followed already
+            if name not in wished.known and not (len(found) == 1 and self._is_followed(wished, where)):
+                self._follow(wished, name, where, which)
+        if not found and not wished.known and wished.awaited is None:
+            wished.awaited = self._watch(Awaited(self._unique(path), self._monotonic), path)
+        if wished.awaited is not None and isinstance(wished.awaited.source, Awaited):
+            wished.awaited.source.why = why
+        took = self._monotonic() - began
+        may_come = not found or Path(path).is_dir() or any(which is not None for _, which in found.values())
+        wished.search_at = self._monotonic() + max(SEARCH_SECONDS, took / SEARCH_SHARE) if may_come else None
 
     @staticmethod
-    def _names(path: str) -> list[str]:
-        """The runs that `vario diagnose` would choose from; none where nothing can be read yet."""
-        try:
-            return runs(path) if "://" in path else [name for name, _ in found_below(Path(path), None)]
-        except SourceError:
-            return []
+    def _settle(wished: _Wished, names: list[str]) -> None:
+        """A run that was alone at its place has a name as soon as another one begins beside it."""
+        for known, watched in list(wished.known.items()):
+            source = watched.source
+            if known not in names and isinstance(source, Followed) and source.path == wished.path:
+                if source.which is None and len(names) > 1:
+                    source.settle(names)
+                if source.which in names and source.which not in wished.known:
+                    wished.known[source.which] = wished.known.pop(known)
 
-    def _follow(self, root: str, where: str, which: str | None) -> None:
-        if (where, which) in self._known or len(self.runs) >= MOST_RUNS:
+    @staticmethod
+    def _is_followed(wished: _Wished, where: str) -> bool:
+        return any(isinstance(w.source, Followed) and w.source.path == where for w in wished.known.values())
+
+    def _follow(self, wished: _Wished, name: str, where: str, which: str | None) -> None:
+        """Take on a run, unless another path has led to it."""
+        if (where, which) in self._places:
+            return
+        if len(self.runs) >= MOST_RUNS:
+            self.desk.say(f"more than {MOST_RUNS} runs at {wished.path}: the newest are not followed")
             return
         wishes = Wishes.of(self._options, where)
+        finish = wishes.applied(self._options)
+        if wished.awaited is not None:
+            self.runs.remove(wished.awaited)
+            wished.awaited = None
+        read_run = partial(self._read, wishes, finish)
         source: Source = (
-            Piped(sys.stdin.buffer, lambda kept: self._read(kept, which))
+            Piped(sys.stdin.buffer, read_run)
             if where == "-"
-            else Followed(where, partial(self._read, where, which), name=self._unique(which or where))
+            else Followed(where, read_run, which=which, name=self._unique(which or where), share=self._share, clock=self._monotonic)
         )
+        self._places.add((where, which))
+        wished.known[name] = self._watch(source, where, wishes)
+        self.desk.admit(wished.known[name], where if which is None else f"{where}#{which}")
+
+    def _watch(self, source: Source, where: str, wishes: Wishes | None = None) -> WatchedRun:
         watched = WatchedRun(
             source.name,
             source,
-            wishes.choice,
+            (wishes or Wishes.of(self._options, where)).choice,
             plan=self._wishes.watch.review,
             stalled_after=self._wishes.watch.stalled_after,
             clock=self._clock,
+            monotonic=self._monotonic,
         )
-        self._known[where, which] = (root, watched)
         self.runs.append(watched)
-        self.desk.admit(watched, where if which is None else f"{where}#{which}")
+        return watched
 
-    @staticmethod
-    def _own_folder(path: str, name: str) -> str | None:
-        """The folder of one of several runs, where it has one of its own: reading it does not read the others."""
-        below = Path(path) / name
-        if "://" in path or not below.is_dir():
-            return None
-        try:
-            return str(below) if len(found_below(below, None)) == 1 else None
-        except SourceError:
-            return None
+    def _share(self) -> float:
+        return min(SHARE, SHARE_OF_ALL / max(len(self.runs), 1))
 
     def _unique(self, name: str) -> str:
         taken = {w.name for w in self.runs}
@@ -166,25 +245,55 @@ class Watching:
             made, count = f"{name} ({count})", count + 1
         return made
 
-    def _read(self, path: str, name: str | None) -> Run:
+    def _read(
+        self, wishes: Wishes, finish: Callable[[Run], Run], path: str, name: str | None, growing: Growing | None
+    ) -> Run:
         """The run as the project file and the options have it read."""
-        options = argparse.Namespace(**{**vars(self._options), "run": name})
-        wishes = Wishes.of(options, path)
-        run = read(
-            path,
-            config=options.config,
-            run=name,
-            mapping=wishes.mapping,
-            samples=sample_options(options, wishes.project),
+        samples = sample_options(self._options, wishes.project)
+        return finish(
+            read(
+                path,
+                config=self._options.config,
+                run=name,
+                mapping=wishes.mapping,
+                samples=samples,
+                growing=growing,
+            )
         )
-        return wishes.apply(run, options)
 
 
-def _failed(watched: WatchedRun, error: Exception, now: float) -> Notice:
-    text = f"could not be judged ({type(error).__name__}: {error}); VARIO_DEBUG=1 shows where"
-    watched.troubles[text] += 1
-    return Notice(Kind.TROUBLE, watched.name, "trouble", None, "info", "high", f"{watched.name}: trouble", text, now)
+def _found_at(path: str, known: Mapping[str, WatchedRun]) -> dict[str, tuple[str, str | None]]:
+    """The runs that `vario diagnose` would choose from, and where each is read: its path, and its name there.
+
+    A run with a folder of its own is read there, and the others are not.
+
+    Raises:
+        SourceError: nothing can be read there yet.
+    """
+    if "://" in path:
+        names = runs(path)
+        return {name: (path, name if len(names) > 1 else None) for name in names}
+    names = [name for name, _ in found_below(Path(path), None)]
+    places = {place.name: place for place in find(Path(path))}
+    found: dict[str, tuple[str, str | None]] = {}
+    for name in names:
+        place = places.get(name)
+        if name in known or place is None:
+            found[name] = path, name
+        elif len(places) == len(names) and _stands_alone(place, path):
+            found[name] = str(place.path), None
+        else:
+            found[name] = path, None if len(names) == 1 and place.run is None else name
+    return found
 
 
-def _is_folder(path: str) -> bool:
-    return "://" not in path and Path(path).is_dir()
+def _stands_alone(place: Place, path: str) -> bool:
+    """Whether a run has a folder of its own that holds all that is known of it, and nothing else."""
+    if place.run is not None or place.path == Path(path) or not place.path.is_dir():
+        return False
+    if not all(config.is_relative_to(place.path) for config in place.configs):
+        return False
+    try:
+        return len(found_below(place.path, None)) == 1
+    except SourceError:
+        return False

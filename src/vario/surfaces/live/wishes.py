@@ -18,7 +18,7 @@ from vario.verdict.profile import read_baseline
 EVERY = 2.0
 """Seconds between two looks at the files of a run: soon enough for people, seldom enough for a shared file system."""
 NUMBERS = {"every": EVERY, "review-every": 200.0, "stalled-after": 0.0}
-FLAGS = {"review-on-warning": True}
+FLAGS = {"review-on-warning": True, "review-quote": True}
 WORDS = ("state",)
 NOT_HERE = (
     "{path}: [{section}] sends or runs something, and the file lies beside the log, not where you stand; if you trust "
@@ -62,16 +62,17 @@ def watch_options(table: Mapping[str, object], where: str = "[watch]") -> WatchO
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0.0 <= value < 1e9:
             raise ConfigError(f"{where} {name} is a number of 0 or more, not {value!r}")
         numbers[name] = float(value)
-    on_warning = table.get("review-on-warning", True)
-    if not isinstance(on_warning, bool):
-        raise ConfigError(f"{where} review-on-warning is true or false, not {on_warning!r}")
+    flags = {name: table.get(name, default) for name, default in FLAGS.items()}
+    for name, flag in flags.items():
+        if not isinstance(flag, bool):
+            raise ConfigError(f"{where} {name} is true or false, not {flag!r}")
     words = {name: table.get(name) for name in WORDS}
     for name, value in words.items():
         if value is not None and (not isinstance(value, str) or not value):
             raise ConfigError(f"{where} {name} is a text, not {value!r}")
     return WatchOptions(
         max(numbers["every"], 0.1),
-        ReviewPlan(int(numbers["review-every"]), on_warning),
+        ReviewPlan(int(numbers["review-every"]), bool(flags["review-on-warning"]), bool(flags["review-quote"])),
         numbers["stalled-after"] or None,
         None if words["state"] is None else str(words["state"]),
     )

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
@@ -19,12 +19,14 @@ from sqlalchemy.exc import SQLAlchemyError
 from vario.surfaces.privacy import safe
 from vario.surfaces.state import postgresql, schema, sqlite
 from vario.surfaces.state.failures import Failure, Refused, kind_of, told
-from vario.surfaces.state.places import SQLITE, shown_place
+from vario.surfaces.state.places import SQLITE, address_of, shown_place
 
 T = TypeVar("T")
-LONGEST = 20.0
+LONGEST = 30.0
 """Seconds that no call exceeds: a free connection, a new one, a lock and an answer are each waited for and no longer.
 A disk that hangs, or a name server, is beyond our reach."""
+OPENINGS = 4
+"""Attempts at a file that others replace or set aside while it is being opened."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,12 @@ class Database:
     """
 
     def __init__(self, place: str) -> None:
-        """`place` is as `place_of` gives it."""
+        """`place` is as `place_of` gives it, or as a user names it.
+
+        Raises:
+            StateError: it names no database.
+        """
+        place = address_of(place)
         self.shown = shown_place(place)
         self.warnings: list[str] = []
         self._place = place
@@ -132,9 +139,7 @@ class Database:
         opened = self._opened
         if opened is not None and self._stands(opened):
             return opened
-        if not self._lock.acquire(timeout=sqlite.WAIT):
-            raise Refused("it is still being opened; it is slow, or locked")
-        try:
+        with self._alone():
             if self._closed:
                 raise Refused("it was closed")
             if self._opened is not None and not self._stands(self._opened):
@@ -144,42 +149,58 @@ class Database:
             if self._opened is None:
                 self._opened = self._open()
             return self._opened
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """One thread at a time opens it."""
+        lock = self._lock
+        if not lock.acquire(timeout=sqlite.WAIT):
+            raise Refused("it is still being opened; it is slow, or locked")
+        try:
+            yield
         finally:
-            self._lock.release()
+            lock.release()
 
     def _stands(self, opened: _Opened) -> bool:
         """Whether the connections lead to what stands at the place: a file that was removed takes writes and keeps none."""
         return self._path is None or sqlite.identity(self._path) == opened.file
 
     def _open(self) -> _Opened:
-        for last in (False, True):
-            if self._path is None:
-                opened = _Opened(postgresql.engine(self._place), None)
-            else:
-                file = sqlite.prepare(self._path)
-                opened = _Opened(sqlite.engine(self._path), file)
+        if self._path is None:
+            return self._made(_Opened(postgresql.engine(self._place), None))
+        for last in (*[False] * OPENINGS, True):
+            file = None
             try:
-                self._once(opened, schema.make, writes=True)
-            except BaseException as error:
-                opened.engine.dispose()
-                if last or kind_of(error) is not Failure.CORRUPT:
+                file = sqlite.prepare(self._path)
+                return self._made(_Opened(sqlite.engine(self._path), file))
+            except (SQLAlchemyError, sqlite3.Error, OSError) as error:
+                if kind_of(error) is Failure.CORRUPT and file is not None and not last:
+                    self._set_aside(file)
+                elif kind_of(error) is Failure.ABSENT and self._path.parent.is_dir() and not last:
+                    time.sleep(sqlite.RETRY)  # another is setting it aside
+                else:
                     raise
-                self._set_aside(opened)
-            else:
-                break
+        raise Refused("it is set aside again and again; something else writes to it")
+
+    def _made(self, opened: _Opened) -> _Opened:
+        """With its tables."""
+        try:
+            self._once(opened, schema.make, writes=True)
+        except BaseException:
+            opened.engine.dispose()
+            raise
         return opened
 
     def _begin_anew(self, broken: _Opened) -> None:
-        with self._lock:
+        with self._alone():
             if self._opened is broken:
                 broken.engine.dispose()
                 self._opened = None
-                self._set_aside(broken)
+                if broken.file is not None:
+                    self._set_aside(broken.file)
 
-    def _set_aside(self, broken: _Opened) -> None:
-        if self._path is None or broken.file is None:
-            return
-        target = sqlite.set_aside(self._path, broken.file)
+    def _set_aside(self, broken: sqlite.Identity) -> None:
+        target = None if self._path is None else sqlite.set_aside(self._path, broken)
         if target is not None:
             self.warnings.append(
                 f"{self.shown}: it was broken (no database, or malformed): it was set aside as {safe(target.name)} and a "

@@ -19,6 +19,7 @@ class Failure(StrEnum):
 
     LOCKED = "locked"
     CORRUPT = "corrupt"
+    ABSENT = "not there"
     GONE = "connection lost"
     OTHER = "other"
 
@@ -32,6 +33,7 @@ SQLITE_KINDS = {
     "SQLITE_LOCKED": Failure.LOCKED,
     "SQLITE_CORRUPT": Failure.CORRUPT,
     "SQLITE_NOTADB": Failure.CORRUPT,
+    "SQLITE_CANTOPEN": Failure.ABSENT,
 }
 SQLITE_SENTENCES = {
     "SQLITE_BUSY": "it is locked by another process, and was not freed within {wait:.3g} s",
@@ -59,6 +61,8 @@ def kind_of(error: BaseException) -> Failure:
     """Which kind of failure an error is."""
     if isinstance(error, exc.DBAPIError) and error.connection_invalidated:
         return Failure.GONE
+    if isinstance(error, FileNotFoundError):
+        return Failure.ABSENT
     return SQLITE_KINDS.get(_sqlite_name(_cause(error)), Failure.OTHER)
 
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, delete, select
 
 from vario.surfaces.live.notices import OF_FINDINGS, Kind, Notice, Standing
-from vario.surfaces.state.alerts import Due, put
 from vario.surfaces.state.database import Database
 from vario.surfaces.state.schema import (
     ACKNOWLEDGED,
@@ -73,7 +72,7 @@ class Findings:
 
         return self._database.read(work)
 
-    def remember(self, run: str, notices: Iterable[Notice], due: Iterable[Due] = ()) -> None:
+    def remember(self, run: str, notices: Iterable[Notice]) -> None:
         """Keep what was told: findings as they stand now, and every notice in the history.
 
         What another watcher of the run has told already is there once. A finding that resolves stands no more, and is
@@ -82,14 +81,12 @@ class Findings:
         Args:
             run: the place.
             notices: what was told.
-            due: alerts that they call for, which wait from now on until somebody sends them: a finding stands as told if
-                and only if its alerts are known, so that no death in between loses one.
 
         Raises:
             StateError: the database failed; nothing of it was kept.
         """
-        new, alerts = list(notices), list(due)
-        if not new and not alerts:
+        new = list(notices)
+        if not new:
             return
 
         def work(connection: Connection) -> None:
@@ -107,7 +104,6 @@ class Findings:
                         _speak_of(connection, row, subject)
                 if changed:
                     _add(connection, row, notice)
-            put(connection, row, alerts)
             _keep_newest(connection, run)
 
         self._database.write(work)

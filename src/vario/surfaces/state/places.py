@@ -38,7 +38,7 @@ def place_of(run_path: str, wished: str | None = None) -> str:
         StateError: the wish is neither a file nor SQLite nor PostgreSQL, or the user has no home.
     """
     if wished:
-        return _normalised(wished)
+        return address_of(wished)
     if not _is_address(run_path):
         path = _resolved(run_path)[0]
         folders = [path, path.parent] if os.path.isdir(path) else [path.parent]  # noqa: PTH112  (as in _is_file)
@@ -82,7 +82,12 @@ def shown_place(place: str) -> str:
     return safe(f"postgresql://{host or 'localhost'}{port}{database}")
 
 
-def _normalised(wished: str) -> str:
+def address_of(wished: str) -> str:
+    """The address of a database that is named by a path or by an address; that of an address is itself.
+
+    Raises:
+        StateError: it is neither a file nor SQLite nor PostgreSQL.
+    """
     scheme, separator, rest = wished.partition("://")
     if not separator:
         path = Path(os.path.abspath(Path(wished).expanduser()))  # noqa: PTH100  (a link stays one)
@@ -93,7 +98,7 @@ def _normalised(wished: str) -> str:
     if kind == "sqlite":
         if not rest.startswith("/") or rest in ("/", "/:memory:"):
             raise StateError("the state in SQLite needs a file, as in sqlite:///folder/vario-state.sqlite")
-        return _normalised(rest[1:])
+        return address_of(rest[1:])
     raise StateError(
         f"{safe(scheme)}: the state is kept in SQLite or PostgreSQL; give a path, or postgresql://HOST/DATABASE"
     )

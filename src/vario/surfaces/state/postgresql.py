@@ -63,8 +63,13 @@ def engine(place: str) -> Engine:
 @contextmanager
 def bounded(connection: Connection) -> Iterator[None]:
     """Cut the connection if what is done with it takes too long."""
+    from psycopg import OperationalError
+
     driver = connection.connection.driver_connection
-    handle = os.dup(driver.pgconn.socket) if driver is not None else -1  # ours: its number is given to nobody else
+    try:
+        handle = os.dup(driver.pgconn.socket) if driver is not None else -1  # ours: its number is given to nobody else
+    except OperationalError:
+        handle = -1  # it is lost, as the first statement will tell
     lock = Lock()
     over = False
 

@@ -11,8 +11,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from sys import platform
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event
-from sqlalchemy.pool import ConnectionPoolEntry
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.pool import QueuePool
 
 from vario.surfaces.state.failures import Refused
 from vario.surfaces.state.places import NAME
@@ -44,18 +44,13 @@ Identity = tuple[int, int]
 def engine(path: Path) -> Engine:
     """Connections to the file; a transaction that writes says so by the option `writes`, and locks at its start."""
     made = create_engine(
-        URL.create("sqlite", database=str(path)),
-        connect_args={"timeout": WAIT},
+        "sqlite://",
+        creator=lambda: _connected(path),
+        poolclass=QueuePool,
         pool_size=CONNECTIONS,
         max_overflow=0,
         pool_timeout=WAIT,
     )
-
-    @event.listens_for(made, "connect")
-    def connected(connection: sqlite3.Connection, _entry: ConnectionPoolEntry) -> None:
-        connection.isolation_level = None  # the driver would begin transactions late, and only some
-        for pragma in PRAGMAS:
-            connection.execute(pragma)
 
     @event.listens_for(made, "begin")
     def begun(connection: Connection) -> None:
@@ -83,9 +78,22 @@ def prepare(path: Path) -> Identity:
     return found
 
 
+def _connected(path: Path) -> sqlite3.Connection:
+    """A connection to a file that is there: only `prepare` makes one."""
+    made = sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True, timeout=WAIT, check_same_thread=False)
+    made.isolation_level = None  # the driver would begin transactions late, and only some
+    try:
+        for pragma in PRAGMAS:
+            made.execute(pragma)
+    except BaseException:
+        made.close()
+        raise
+    return made
+
+
 def _write_ahead(path: Path) -> None:
     end = time.monotonic() + WAIT
-    connection = sqlite3.connect(path, timeout=WAIT)
+    connection = _connected(path)
     try:
         while True:
             try:

@@ -23,7 +23,11 @@ class State(Findings, Alerts, Silences, Reviews, Acts):
     """
 
     def __init__(self, place: str) -> None:
-        """The state at a place that `place_of` gave; it is opened when it is used."""
+        """The state at a place that `place_of` gave, or a user named; it is opened when it is used.
+
+        Raises:
+            StateError: the place names no database.
+        """
         self._database = Database(place)
 
     @classmethod

@@ -31,7 +31,6 @@ OptionList > .option-list--option-disabled { color: ansi_default; }
 OptionList > .option-list--option-hover { background: ansi_default; }
 
 #ask { height: 1; display: none; layout: horizontal; }
-#ask.asked { display: block; }
 #ask Words { width: auto; }
 #ask Input, #ask Input:focus {
     width: 1fr; height: 1; border: none; padding: 0; background: ansi_default; color: ansi_default;

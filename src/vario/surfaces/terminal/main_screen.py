@@ -10,18 +10,20 @@ from typing import ClassVar
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, Vertical
+from textual.containers import Horizontal
 from textual.events import Resize
 from textual.screen import Screen
 from textual.widgets import OptionList
 
-from vario.surfaces.cli.text import NO_WARNING, diagnosis_text
+from vario.surfaces.cli.text import diagnosis_text
 from vario.surfaces.live.watched import WatchedRun
-from vario.surfaces.terminal import panes, sheets, space
-from vario.surfaces.terminal.columns import clean, shorten
+from vario.surfaces.terminal import finding_texts, panes, sheets, space
+from vario.surfaces.terminal.columns import cells, clean, shorten
 from vario.surfaces.terminal.feed import Feed
 from vario.surfaces.terminal.follower import Follower
-from vario.surfaces.terminal.parts import OTHER_RUNS, Detail, Gauges, Pane, Reason, Rows, Words
+from vario.surfaces.terminal.inline import joined, line
+from vario.surfaces.terminal.parts import OTHER_RUNS, Pane, Reason, Rows, Words
+from vario.surfaces.terminal.run_part import RunPart, keyed
 from vario.surfaces.terminal.sheet import Sheet
 from vario.surfaces.terminal.snapshot import RunView, Snapshot
 from vario.verdict import Finding
@@ -54,11 +56,10 @@ class MainScreen(Screen[None]):
         super().__init__()
         self._feed, self._follower = feed, follower
         self._run: WatchedRun | None = None
-        self._finding: str | None = None
+        self._part = RunPart(id="right")
         self._said, self._said_until = "", 0.0
         self._eager = True
         self._asked: tuple[WatchedRun, str] | None = None
-        self._drawn: tuple[object, int] = (None, 0)
         self._seen = self._by_hand = False
         self._known = 0
 
@@ -67,12 +68,7 @@ class MainScreen(Screen[None]):
         yield Words(id="head")
         with Horizontal(id="body"):
             yield Pane(Rows(id="runs"), id="runs-pane")
-            with Vertical(id="right"):
-                yield Pane(Words(id="verdict"), Words(id="standing"), Words(id="review"), id="verdict-pane")
-                yield Pane(Gauges(Words(id="gauge-rows"), id="gauges"), id="gauges-pane")
-                yield Pane(Rows(id="findings"), id="findings-pane")
-                yield Words(id="beside")
-                yield Pane(Detail(Words(id="finding"), id="detail"), id="detail-pane")
+            yield self._part
         yield Words(id="latest")
         with Horizontal(id="ask"):
             yield Words(id="question")
@@ -104,7 +100,7 @@ class MainScreen(Screen[None]):
     def finding(self) -> Finding | None:
         """The chosen finding as it stands."""
         view = self.view
-        return dict(_keyed(view)).get(self._finding or "") if view is not None else None
+        return None if view is None else self._part.finding(view)
 
     def paint(self) -> None:
         """Show everything as it is now; what has not changed is not drawn again."""
@@ -115,19 +111,30 @@ class MainScreen(Screen[None]):
         if snapshot.runs and (self.view is None or not (self._seen or self._by_hand)):
             self._run = snapshot.runs[0].watched  # until the first look is over, what needs attention first
         self._seen = snapshot.looked_at is not None
-        room = space.columns(width, len(snapshot.runs))
+        folder = panes.common_folder([view.name for view in snapshot.runs])
+        names = [view.name.removeprefix(folder) for view in snapshot.runs]
+        room = space.columns(width, len(names), max((cells(name) for name in names), default=0))
         above = space.stacked_lines(height, len(snapshot.runs)) if room.stacked else 0
         self.query_one("#head", Words).show(panes.head(snapshot, self._follower.turning_since, now, width))
         view = self.view
-        self._paint_list(snapshot, view, room, above)
+        self._paint_list(snapshot, names, folder, view, room, above)
         if view is not None:
-            self._paint_run(view, now, room.right, height, height - space.FRAME - above)
+            self._part.show(view, now, room.right, height - space.FRAME - above, space.reasons(height))
         said = self._said if time.monotonic() < self._said_until else ""
-        latest = panes.line((shorten(said, width), "bold")) if said else panes.latest(snapshot, self._known, now, width)
+        latest = line((shorten(said, width), "bold")) if said else panes.latest(snapshot, self._known, now, width)
         self.query_one("#latest", Words).show(latest)
         self.query_one("#keys", Words).show(panes.keys(width))
 
-    def _paint_list(self, snapshot: Snapshot, chosen: RunView | None, room: space.Columns, above: int) -> None:
+    def _paint_list(
+        self,
+        snapshot: Snapshot,
+        names: list[str],
+        folder: str,
+        chosen: RunView | None,
+        room: space.Columns,
+        above: int,
+    ) -> None:
+        """The list of runs, under the folder that they share."""
         pane, rows = self.query_one("#runs-pane", Pane), self.query_one("#runs", Rows)
         pane.display = room.runs > 0
         if not pane.display:
@@ -136,50 +143,15 @@ class MainScreen(Screen[None]):
         pane.styles.width = room.runs
         pane.styles.height = above if room.stacked else "100%"
         width = room.runs if room.stacked else room.runs - 1
-        pane.name_it(f"runs {len(snapshot.runs)}", width)
+        pane.name_it(shorten(f"{len(names)} runs  {folder}".rstrip(), width - 4), width)
         rows.show(
-            [(str(view.index), panes.run_row(view, width - 1)) for view in snapshot.runs],
+            [
+                (str(view.index), panes.run_row(view, name, width - 1))
+                for view, name in zip(snapshot.runs, names, strict=True)
+            ],
             None if chosen is None else str(chosen.index),
             "no run yet",
         )
-
-    def _paint_run(self, view: RunView, now: float, width: int, height: int, room: int) -> None:
-        """The chosen run, in so many columns and lines of the screen's."""
-        kind = f"  {view.framework} {view.algorithm}".rstrip()
-        self.query_one("#verdict-pane", Pane).name_it(shorten(f"{view.name}{kind}", width - 4), width)
-        verdict = panes.verdict(view, width, space.reasons(height))
-        self.query_one("#verdict", Words).show(verdict)
-        self.query_one("#standing", Words).show(panes.standing(view, now, width))
-        self.query_one("#review", Words).show(panes.review(view, now, width))
-        if (view.diagnosis, width) != self._drawn:  # the pictures are most of the work, and change at a look alone
-            self._drawn = (view.diagnosis, width)
-            gauges = Text() if view.diagnosis is None else panes.gauge_rows(view.diagnosis, width - 1)
-            self.query_one("#gauge-rows", Words).show(gauges)
-        keyed = _keyed(view)
-        self._finding = self._finding if self._finding in dict(keyed) else (keyed[0][0] if keyed else None)
-        beside = panes.beside(view, width)
-        self._share(room - 3 - _height(verdict), len(keyed), _height(beside))
-        self.query_one("#gauges-pane", Pane).name_it("gauges", width)
-        counts = [f"{len(view.open)} open"] + ([f"{len(view.passed)} passed"] if view.passed else [])
-        self.query_one("#findings-pane", Pane).name_it(f"findings {', '.join(counts)}", width)
-        self.query_one("#findings", Rows).show(
-            [(key, panes.finding_row(view, f, now, width - 1)) for key, f in keyed],
-            self._finding,
-            shorten(NO_WARNING if view.diagnosis is not None else "not judged yet", width - 1),
-        )
-        self.query_one("#beside", Words).show(beside)
-        finding = dict(keyed).get(self._finding or "")
-        if finding is not None and self.query_one("#detail-pane").display:
-            self.query_one("#detail-pane", Pane).name_it("detail", width)
-            self.query_one("#finding", Words).show(panes.finding_detail(view, finding, now, width - 1))
-
-    def _share(self, room: int, findings: int, beside: int) -> None:
-        """Give each part below the verdict its lines."""
-        share = space.lines(room, _height(self.query_one("#gauge-rows", Words).text), findings, beside)
-        self.query_one("#gauges").styles.height = share.gauges
-        self.query_one("#findings").styles.height = share.findings
-        self.query_one("#beside").display = share.beside
-        self.query_one("#detail-pane").display = share.detail > 0
 
     def say(self, text: str) -> None:
         """Answer the user in the line above the keys, for a few seconds."""
@@ -191,9 +163,7 @@ class MainScreen(Screen[None]):
         if event.option_list.highlighted_option is not event.option:
             return  # the list was filled anew since
         if event.option_list.id == "findings":
-            if event.option.id != self._finding:
-                self._finding = event.option.id
-                self.query_one("#detail").scroll_home(animate=False)
+            if self._part.choose(event.option.id):
                 self.paint()
             return
         views = {str(view.index): view for view in self._follower.latest.runs}
@@ -202,6 +172,8 @@ class MainScreen(Screen[None]):
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         """Enter: from a run to its findings, from a finding to all of it."""
+        if self._asked is not None:
+            return  # keys that came in one go: the question has been put since
         if event.option_list.id == "findings":
             self.action_detail()
         else:
@@ -209,8 +181,8 @@ class MainScreen(Screen[None]):
 
     def _choose(self, view: RunView) -> None:
         if view.watched is not self._run:
-            self._run, self._finding, self._by_hand = view.watched, None, True
-            self.query_one("#gauges").scroll_home(animate=False)
+            self._run, self._by_hand = view.watched, True
+            self._part.begin()
             self.paint()
 
     def action_other_run(self, way: int) -> None:
@@ -231,8 +203,8 @@ class MainScreen(Screen[None]):
             self.say("There is no open finding to acknowledge here.")
             return
         self._asked = (view.watched, finding.name)
-        self.query_one("#question", Words).show(panes.line((f"Why may {clean(finding.name)} stand? ", "bold")))
-        self.query_one("#ask").add_class("asked")
+        self.query_one("#question", Words).show(line((f"Why may {clean(finding.name)} stand? ", "bold")))
+        self.query_one("#ask").display = True  # and no class: what is not displayed yet takes no focus
         self.query_one("#reason", Reason).focus()
 
     def on_input_submitted(self, event: Reason.Submitted) -> None:
@@ -252,7 +224,7 @@ class MainScreen(Screen[None]):
         """Close the question without an answer."""
         self._asked = None
         self.query_one("#reason", Reason).value = ""
-        self.query_one("#ask").remove_class("asked")
+        self.query_one("#ask").display = False
         self.query_one("#findings").focus()
 
     def action_reviewed(self) -> None:
@@ -274,20 +246,20 @@ class MainScreen(Screen[None]):
 
         def text(width: int) -> Text:
             view = self._follower.latest.of(run)
-            return panes.line("No run is there yet.") if view is None else make(view, width)
+            return line("No run is there yet.") if view is None else make(view, width)
 
         name = "" if self.view is None else f"  {self.view.name}"
         self.app.push_screen(Sheet(f"{title}{name}", text))
 
     def action_detail(self) -> None:
         """All of the chosen finding."""
-        key = self._finding
+        key = self._part.chosen
 
         def make(view: RunView, width: int) -> Text:
-            finding = dict(_keyed(view)).get(key or "")
+            finding = keyed(view).get(key or "")
             if finding is None:
-                return panes.line("This finding is not there any more.")
-            return panes.finding_detail(view, finding, time.time(), width)
+                return line("This finding is not there any more.")
+            return finding_texts.detail(view, finding, time.time(), width)
 
         if self.finding is not None:
             self._open("finding", make)
@@ -328,25 +300,9 @@ class MainScreen(Screen[None]):
         self.app.push_screen(Sheet("vario watch: help", sheets.help_sheet))
 
 
-def _height(text: Text) -> int:
-    """Lines of a text; none of an empty one."""
-    return text.plain.count("\n") + 1 if text.plain else 0
-
-
-def _keyed(view: RunView) -> list[tuple[str, Finding]]:
-    """Findings in the order shown, each with a key that stays with it."""
-    made: dict[str, Finding] = {}
-    for finding in (*view.open, *view.passed):
-        key = f"{finding.name}@{finding.detected_at}"
-        while key in made:
-            key += "'"
-        made[key] = finding
-    return list(made.items())
-
-
 def _whole(view: RunView, width: int) -> Text:
     """What `vario diagnose` prints, 80 columns wide wherever it is shown."""
     del width
     if view.diagnosis is None:
-        return panes.line("Nothing is judged yet.")
-    return panes.joined([panes.line(clean(part)) for part in diagnosis_text(view.diagnosis).splitlines()])
+        return line("Nothing is judged yet.")
+    return joined([line(clean(part)) for part in diagnosis_text(view.diagnosis).splitlines()])

@@ -2,48 +2,19 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
+
 from rich.text import Text
 
-from vario.catalogue import lookup
-from vario.rules.base import number
-from vario.surfaces.live.notices import Kind
 from vario.surfaces.live.watched import Status
-from vario.surfaces.panels import panels, short
-from vario.surfaces.spark import sparkline
 from vario.surfaces.terminal.columns import cells, clean, fit, shorten, wrap
+from vario.surfaces.terminal.inline import SIGNS, Part, joined, line
 from vario.surfaces.terminal.plain import headline
 from vario.surfaces.terminal.snapshot import Light, RunView, Snapshot
 from vario.surfaces.terminal.times import ago, moment, span
-from vario.verdict import Diagnosis, Finding
 
-SIGNS = {
-    Light.CRITICAL: ("!!", "bold red"),
-    Light.WARNING: ("! ", "bold yellow"),
-    Light.DECIDE: ("> ", "bold cyan"),
-    Light.WAITING: ("..", "dim"),
-    Light.FINE: ("ok", "green"),
-}
-"""Lights by sign and by colour: the signs stand alone where there is no colour."""
-SEVERITY = {"critical": SIGNS[Light.CRITICAL], "warning": SIGNS[Light.WARNING], "info": ("i ", "cyan")}
-ACKNOWLEDGED, PASSED = ("a ", "dim"), ("- ", "dim")
 ACTION = {"stop": "bold red", "intervene": "bold yellow", "continue": "bold green", "cannot-tell": "bold cyan"}
 STATUS = {Status.STALLED: "bold yellow", Status.LOST: "bold yellow"}
-NEWS = {Kind.OPENED: "opened", Kind.WORSENED: "worse", Kind.SURER: "surer", Kind.RESOLVED: "passed"}
-GAUGE_WIDE = 74
-"""Columns from which on a gauge has room for its unit."""
-SHAPE, VALUE, UNIT = 9, 7, 13
-NAME_LEAST, NAME_MOST, SPARK_LEAST, SPARK_MOST = 14, 27, 7, 40
-Part = tuple[str, str]
-
-
-def line(*parts: Part | str) -> Text:
-    """Parts beside each other, each with its style."""
-    return Text.assemble(*((p, "") if isinstance(p, str) else p for p in parts), no_wrap=True)
-
-
-def joined(lines: list[Text]) -> Text:
-    """Lines below each other."""
-    return Text("\n").join(lines)
 
 
 def head(snapshot: Snapshot, turning_since: float | None, now: float, width: int) -> Text:
@@ -67,17 +38,26 @@ def head(snapshot: Snapshot, turning_since: float | None, now: float, width: int
     return text.append(" ").append(shorten(right, width), "dim")
 
 
-def run_row(view: RunView, width: int) -> Text:
-    """A run in the list: its light, its name, and what stands out: how its process is, or the advice."""
+def common_folder(names: list[str]) -> str:
+    """What all names begin with, up to a slash: said once above the list. Empty for a single run."""
+    if len(names) < 2:
+        return ""
+    parts = zip(*(name.split("/")[:-1] for name in names), strict=False)
+    same = takewhile(lambda at: len(set(at)) == 1, parts)
+    return "".join(f"{at[0]}/" for at in same)
+
+
+def run_row(view: RunView, name: str, width: int) -> Text:
+    """A run in the list: its light, its name there, and what stands out: how its process is, or the advice."""
     sign, style = SIGNS[view.light]
     action = "" if view.diagnosis is None else view.diagnosis.verdict.action
     status = "" if view.status is Status.LIVE else view.status.value
     word, word_style = (status, STATUS.get(view.status, "dim")) if status else (action, ACTION.get(action, ""))
-    if status and action and width >= 36:
-        text = line((sign, style), " ", fit(view.name, width - 24), " ", (fit(action, 11), ACTION.get(action, "")), " ")
+    if status and action and width >= 44:
+        text = line((sign, style), " ", fit(name, width - 24), " ", (fit(action, 11), ACTION.get(action, "")), " ")
         return text.append(fit(status, 8), word_style)
-    wide = 11 if width >= 34 else 7
-    return line((sign, style), " ", fit(view.name, width - 4 - wide), " ", (fit(_brief(word, wide), wide), word_style))
+    wide = 11 if width >= cells(clean(name)) + 15 else 7
+    return line((sign, style), " ", fit(name, width - 4 - wide), " ", (fit(_brief(word, wide), wide), word_style))
 
 
 def _brief(word: str, width: int) -> str:
@@ -155,72 +135,6 @@ def review(view: RunView, now: float, width: int) -> Text:
     return line((shorten(due, width), SIGNS[Light.DECIDE][1]))
 
 
-def gauge_rows(diagnosis: Diagnosis, width: int) -> Text:
-    """The panels in their order: each metric's name, picture, way from start to level, unit and shape."""
-    lines: list[Text] = []
-    for title, names in panels(diagnosis):
-        lines.append(line((title, "bold dim")))
-        lines += [_gauge(diagnosis, name, width) for name in names]
-    return joined(lines) if lines else line(("no metric of the panels is logged", "dim"))
-
-
-def _gauge(diagnosis: Diagnosis, name: str, width: int) -> Text:
-    r = diagnosis.readings[name]
-    wide = width >= GAUGE_WIDE
-    arrow = " -> " if wide else "->"
-    tail = VALUE + len(arrow) + VALUE + 1 + SHAPE + (UNIT + 1 if wide else 0)
-    room = width - tail - 2
-    label = min(NAME_MOST, max(NAME_LEAST, room - SPARK_LEAST))
-    spark = min(SPARK_MOST, max(SPARK_LEAST, room - label))
-    text = line(fit(short(name), label), " ", (fit(sparkline(name, r.spark, r.spread, spark), spark), "cyan"), " ")
-    text.append(f"{number(r.start):>{VALUE}}{arrow}{number(r.level):<{VALUE}} ")
-    if wide:
-        text.append(fit(unit_of(name), UNIT) + " ", "dim")
-    text.append(shorten(r.shape, SHAPE))
-    text.truncate(width)
-    return text
-
-
-def unit_of(name: str) -> str:
-    """A metric's unit; empty for a bare number, and for a name that the catalogue does not know."""
-    try:
-        unit = lookup(name).unit
-    except KeyError:
-        return ""
-    return "" if unit == "1" else unit
-
-
-def finding_row(view: RunView, finding: Finding, now: float, width: int) -> Text:
-    """A finding in the list: severity, name, since when, seen when, how sure, and what was told of it last."""
-    known = finding.name in view.acknowledged
-    sign, style = SEVERITY[finding.severity]
-    if finding.until is not None or known:
-        sign, style = PASSED if finding.until is not None else ACKNOWLEDGED
-    parts = []
-    if finding.since is not None:
-        parts.append(f"since {finding.since}")
-    if finding.until is not None:
-        parts.append(f"passed by {finding.until}")
-    elif finding.detected_at is not None:
-        parts.append(f"seen {finding.detected_at}")
-    if known:
-        parts.append("acknowledged")
-    elif finding.until is None:
-        parts.append(finding.confidence)
-    news = view.news.get(finding.name)
-    if news is not None and not known:
-        parts.append(f"{NEWS[news[0]]} {moment(news[1], now)}")
-    if finding.symptoms:
-        parts.append(f"explains {len(finding.symptoms)}")
-    name = min(max(20, width // 2 - 4), 33)
-    text = line((sign, style), " ", (fit(finding.name, name), style if style != "cyan" else ""))
-    for part in parts:
-        if cells(text.plain) + 2 + cells(part) > width:
-            break
-        text.append("  ").append(part, "dim")
-    return text
-
-
 def beside(view: RunView, width: int) -> Text:
     """What looks wrong but is fine, and what could not be seen: each in one line, with the key for more."""
     if view.diagnosis is None:
@@ -234,56 +148,6 @@ def beside(view: RunView, width: int) -> Text:
         told = f": {', '.join(missing)}" if missing else ""
         lines.append(shorten(f"not seen (u), {len(unknown)} checks could not run{told}", width))
     return joined([line((told, "dim")) for told in lines])
-
-
-def finding_detail(view: RunView, finding: Finding, now: float, width: int) -> Text:
-    """Everything that is known of a finding: evidence, what was ruled out, causes, and what to change."""
-    sign, style = SEVERITY[finding.severity]
-    lines = [line((f"{sign} {finding.severity}  {finding.name}", style), (f"  {finding.code}", "dim"))]
-    when = [f"since step {finding.since}"] if finding.since is not None else []
-    when += [f"seen at step {finding.detected_at}"] if finding.detected_at is not None else []
-    when += [f"passed by step {finding.until}"] if finding.until is not None else []
-    when.append(f"{finding.confidence} confidence")
-    news = view.news.get(finding.name)
-    if news is not None:
-        when.append(f"{NEWS[news[0]]} {moment(news[1], now)}")
-    lines += _wrapped(", ".join(when), width)
-    if finding.name in view.acknowledged:
-        lines += _wrapped(f"acknowledged: {view.acknowledged[finding.name]}", width, style="bold")
-    lines += _wrapped(finding.summary, width)
-    for evidence in finding.evidence:
-        lines += _wrapped(evidence, width, "  ", "- ")
-    for change in finding.changes if finding.severity != "info" else ():
-        key = change.key or f"{change.knob} (no key of this name in {view.framework})"
-        now_ = "" if change.current is None else f" (now {_setting(change.current)})"
-        to = "" if change.suggested is None else f" to {_setting(change.suggested)}"
-        lines += _wrapped(f"change {key}{now_}{to}: {change.why}", width, "  ", style="bold")
-    for text in finding.excluded:
-        lines += _wrapped(f"ruled out: {text}", width, "  ")
-    if finding.causes and finding.severity != "info":
-        lines += _wrapped(f"likely causes: {'; '.join(finding.causes)}", width, "  ")
-    if finding.dossier is not None:
-        lines += _wrapped(f"the batch: {finding.dossier.text}", width, "  ")
-    if finding.read is not None:
-        some = " ".join(f"{step}/{n}" for step, n in finding.read.samples)
-        lines += _wrapped(
-            f"read {finding.read.what} ({some}): vario samples {view.path} --finding {finding.name}", width, "  "
-        )
-    for symptom in finding.symptoms:
-        told = f": {symptom.evidence[0]}" if symptom.evidence else ""
-        lines += _wrapped(f"explains {symptom.name}{told}", width, "  ")
-    for before in finding.precedes:
-        lines += _wrapped(f"often comes before {before.text}", width, "  ")
-    lines += _wrapped(f"more: vario rule {finding.code}", width, style="dim")
-    return joined(lines)
-
-
-def _wrapped(text: str, width: int, indent: str = "", first: str | None = None, style: str = "") -> list[Text]:
-    return [line((part, style)) for part in wrap(text, width, indent, first)]
-
-
-def _setting(value: object) -> str:
-    return number(value) if isinstance(value, float) else str(value)
 
 
 def latest(snapshot: Snapshot, known: int, now: float, width: int) -> Text:

@@ -15,7 +15,7 @@ from textual.widget import Widget
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
-from vario.surfaces.terminal.panes import line
+from vario.surfaces.terminal.inline import line
 
 CURSOR, CHOSEN = Style(reverse=True), Style(bold=True, underline=True)
 OTHER_RUNS: list[BindingType] = [

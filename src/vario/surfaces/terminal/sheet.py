@@ -12,7 +12,7 @@ from textual.events import Resize
 from textual.screen import Screen
 
 from vario.surfaces.terminal.columns import fit
-from vario.surfaces.terminal.panes import line
+from vario.surfaces.terminal.inline import line
 from vario.surfaces.terminal.parts import Scroll, Words
 
 SECONDS = 1.0

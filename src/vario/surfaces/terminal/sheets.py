@@ -8,7 +8,8 @@ from vario.rules.base import number
 from vario.surfaces.panels import panels
 from vario.surfaces.spark import sparkline
 from vario.surfaces.terminal.columns import clean, wrap
-from vario.surfaces.terminal.panes import SIGNS, joined, line, unit_of
+from vario.surfaces.terminal.gauge_texts import unit_of
+from vario.surfaces.terminal.inline import SIGNS, joined, line, wrapped
 from vario.surfaces.terminal.plain import WIDTH, line_of
 from vario.surfaces.terminal.snapshot import Light, RunView, Snapshot
 from vario.surfaces.terminal.times import ago
@@ -63,20 +64,16 @@ def help_sheet(width: int) -> Text:
         lines.append(line(f"  {sign:16}{told}"))
     lines += [
         line(),
-        *_prose("Runs that need attention stand first.", width),
+        *wrapped("Runs that need attention stand first.", width),
     ]
     return joined(lines)
-
-
-def _prose(text: str, width: int, indent: str = "", first: str | None = None) -> list[Text]:
-    return [line(part) for part in wrap(text, width, indent, first)]
 
 
 def notes_sheet(view: RunView, width: int) -> Text:
     """What looks wrong but is fine."""
     width, lines = _column(width), list[Text]()
     for note in view.diagnosis.notes if view.diagnosis is not None else ():
-        lines += [line((clean(note.name), "bold")), *_prose(note.text, width, "  ", "  ")]
+        lines += [line((clean(note.name), "bold")), *wrapped(note.text, width, "  ", "  ")]
     return joined(lines) if lines else line("Nothing here looks wrong and is fine.")
 
 
@@ -94,12 +91,12 @@ def unseen_sheet(view: RunView, width: int) -> Text:
             reasons.setdefault(check.reason, []).append(check.name)
     for way, (missing, names) in sorted(ways.items(), key=lambda item: -len(item[1][1])):
         lines += [line((part, "bold")) for part in wrap(", ".join(missing), width)]
-        lines += _prose(f"how: {way}", width, "    ", "  ")
-        lines += _prose(f"checks: {', '.join(names)}", width, "    ", "  ")
+        lines += wrapped(f"how: {way}", width, "    ", "  ")
+        lines += wrapped(f"checks: {', '.join(names)}", width, "    ", "  ")
     if reasons:
         lines += [line(), line(("not to be had here", "bold"))]
     for reason, names in sorted(reasons.items(), key=lambda item: -len(item[1])):
-        lines += _prose(f"{', '.join(names)}: {reason}", width, "    ", "  ")
+        lines += wrapped(f"{', '.join(names)}: {reason}", width, "    ", "  ")
     return joined(lines) if lines else line("Every check could run." if view.diagnosis else "Nothing is judged yet.")
 
 
@@ -111,7 +108,7 @@ def troubles_sheet(snapshot: Snapshot, view: RunView | None, width: int) -> Text
         if told:
             lines.extend([line(), line((title, "bold"))] if lines else [line((title, "bold"))])
             for text in told:
-                lines.extend(_prose(text, width, "  ", "- "))
+                lines.extend(wrapped(text, width, "  ", "- "))
 
     part("to know", list(snapshot.messages))
     part("the watch itself", [_times(text, count) for text, count in snapshot.failures])
@@ -161,7 +158,7 @@ def gauges_sheet(view: RunView, width: int) -> Text:
                 f"{number(r.start)} -> {number(r.level)}{' ' * bool(unit)}{unit}, between {number(r.low)} and "
                 f"{number(r.high)}; {r.points} points; {r.shape}; {r.direction}{moved}"
             )
-            lines += _prose(told, width, "  ", "  ")
+            lines += wrapped(told, width, "  ", "  ")
     return joined(lines) if lines else line("No metric of the panels is logged.")
 
 
@@ -169,18 +166,18 @@ def completions_sheet(view: RunView, now: float, width: int) -> Text:
     """When completions were read last, and which are due."""
     width = _column(width)
     if not view.has_samples:
-        lines = _prose(
+        lines = wrapped(
             "This run writes no completions: nobody can read what the policy says, and what is judged by text stays unseen.",
             width,
         )
-        return joined(lines + (_prose(f"To write them: {view.how_to_sample}", width) if view.how_to_sample else []))
+        return joined(lines + (wrapped(f"To write them: {view.how_to_sample}", width) if view.how_to_sample else []))
     r = view.review
-    lines = _prose("Nobody has read any." if r.at is None else f"Read {ago(now - r.at)}, at step {r.step}.", width)
+    lines = wrapped("Nobody has read any." if r.at is None else f"Read {ago(now - r.at)}, at step {r.step}.", width)
     if r.due_since is None:
         return joined([*lines, line("None are due.")])
-    lines += _prose(f"{len(r.queue)} are due since step {r.due_since}:", width)
+    lines += wrapped(f"{len(r.queue)} are due since step {r.due_since}:", width)
     for one in r.queue:
         paid = "" if one.reward is None else f", reward {number(one.reward)}"
         lines.append(line(f"  {one.step}/{one.number}  {one.stratum}{paid}"))
-    lines += [line(), *_prose(f"Read and mark them: vario samples {view.path} --review", width)]
-    return joined([*lines, *_prose("Press r when they have been read.", width)])
+    lines += [line(), *wrapped(f"Read and mark them: vario samples {view.path} --review", width)]
+    return joined([*lines, *wrapped("Press r when they have been read.", width)])

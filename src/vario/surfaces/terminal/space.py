@@ -7,7 +7,9 @@ from dataclasses import dataclass
 STACKED = 72
 """Columns below which the list of runs stands above, not beside."""
 STACKED_SHARE = 0.25
-LIST_SHARE, LIST_LEAST, LIST_MOST = 0.3, 24, 46
+LIST_SHARE, LIST_LEAST, LIST_MOST = 0.36, 24, 48
+BESIDE_NAME = 14
+"""Columns of the list that are not the name: light, advice or status, blanks, the line beside it."""
 SHORT, TINY = 34, 22
 """Lines below which the reasons of the verdict are cut to two, and to one."""
 REASONS_TINY, REASONS_SHORT, REASONS_TALL = 1, 2, 4
@@ -40,13 +42,13 @@ class Lines:
     beside: bool
 
 
-def columns(width: int, runs: int) -> Columns:
-    """Share the columns of a screen among so many runs and the chosen one."""
+def columns(width: int, runs: int, longest: int) -> Columns:
+    """Share the columns of a screen among so many runs, the longest name of them, and the chosen run."""
     if runs <= 1:
         return Columns(0, width, False)
     if width < STACKED:
         return Columns(width, width, True)
-    wide = round(min(LIST_MOST, max(LIST_LEAST, LIST_SHARE * width)))
+    wide = max(LIST_LEAST, min(longest + BESIDE_NAME, LIST_MOST, int(LIST_SHARE * width)))
     return Columns(wide, width - wide, False)
 
 

@@ -5,6 +5,10 @@ from __future__ import annotations
 import inspect
 import ipaddress
 import re
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import ModuleType
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -37,15 +41,11 @@ class AppriseChannel:
     pictures = True
 
     def __init__(self, url: str, seconds: float = SEND_SECONDS) -> None:
-        try:
-            with unheard():
-                import apprise
-        except ImportError as error:
-            raise ConfigError('[alerts] to: an address needs apprise: pip install "vario[alerts]"') from error
+        apprise = _loaded()
         # without a time limit of its own apprise calls the service in our thread, which may be left behind;
         # a thread of its pool would keep the process from ending
         limits = {"service_timeout": 0} if "service_timeout" in _parameters(apprise.AppriseAsset) else {}
-        with unheard():
+        with _calm():
             self._services = apprise.Apprise(asset=apprise.AppriseAsset(app_id="vario", app_desc="vario", **limits))
             known = self._services.add(url)
         if not known or len(self._services) != 1:
@@ -107,6 +107,29 @@ class AppriseChannel:
         if any("onnection" in text for text in heard):
             return "could not be reached, or did not answer"
         return "did not take the message"
+
+
+@contextmanager
+def _calm() -> Iterator[None]:
+    """What apprise's hundred plug-ins warn of while they load is no news to whoever trains."""
+    with unheard(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def _loaded() -> ModuleType:
+    """The package.
+
+    Raises:
+        ConfigError: it is not installed.
+    """
+    try:
+        with _calm():  # apart from its use: loggers that it makes are unheard from the next time on
+            import apprise
+    except ImportError as error:
+        raise ConfigError('[alerts] to: an address needs apprise: pip install "vario[alerts]"') from error
+    made: ModuleType = apprise
+    return made
 
 
 def _parameters(function: object) -> tuple[str, ...]:
