@@ -4,7 +4,8 @@
 
 - *Healthy runs* of every shape, memory and length (`simulated.py`): how many hold an alarm, that is a
   top-level finding for the default audience at warning or above. *At the end* is what a diagnosis of
-  the finished run says; *at some look* counts alarms that passed, too, which a live monitor had raised;
+  the finished run says; *at some look* is what a live monitor raises, judged as it judges, look by look:
+  each alarm counts by what stands on top at that look, not by what the whole run makes of it later;
   of these, what a rule about flatness said before a tenth of the gain was made was *not wrong then*.
 - *Faults* (`faults.py`): how many are found, by any rule that names them, at any severity, as a finding
   or a symptom, detected after the onset; and how many rows after it.
@@ -12,7 +13,7 @@
   each rule, divided by an upper 95 % bound of the number of alarms (3.0 where there was none).
   A rule is counted only on runs whose metrics it could read.
 
-Two processes, ten minutes; `--quick` makes a tenth of everything, at least two runs of each.
+Two processes, fifteen minutes; `--quick` makes a tenth of everything, at least two runs of each.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ import statistics
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, field
 from multiprocessing import get_context
@@ -36,8 +37,9 @@ from shared import share, table
 from simulated import MEMORIES, PLANS, SHAPES, drawn, healthy
 
 from vario.rules import RULES
-from vario.rules.base import Clear, Fires, Grave, Severity
-from vario.rules.engine import Incident, judge
+from vario.rules.base import Clear, Fires, Severity
+from vario.rules.engine import Incident, Judge, judge, looks
+from vario.run import Run
 
 LENGTHS = (60, 120, 250, 500, 1000)
 KINDS = ("grpo", "grpo", "grpo", "ppo", "dpo")
@@ -66,7 +68,8 @@ class HealthyRun:
 
     Attributes:
         ended: alarms that stand at the end. raised: alarms at some look. wrong_then: those that were not
-            true when they were raised. said: everything, information too.
+            true when they were raised. wrong_and_sure: of these, those of medium or high confidence at some
+            look, which is what is alerted of unless the user says otherwise. said: everything, information too.
     """
 
     kind: str
@@ -76,6 +79,7 @@ class HealthyRun:
     ended: list[str] = field(default_factory=list)
     raised: list[str] = field(default_factory=list)
     wrong_then: list[str] = field(default_factory=list)
+    wrong_and_sure: list[str] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
     evidence: list[str] = field(default_factory=list)
     broken: list[str] = field(default_factory=list)
@@ -83,11 +87,12 @@ class HealthyRun:
 
 @dataclass
 class FaultRun:
-    """Whether one injected fault was found, by what, and after how many rows."""
+    """Whether one injected fault was found, by what, after how many rows, and whether at warning or above."""
 
     fault: str
     rows: int
     found: bool
+    warned: bool
     early: bool
     delay: float | None
     by: list[str]
@@ -103,20 +108,22 @@ class BackgroundRun:
     alarmed: list[str]
 
 
-def raised_at(incident: Incident) -> Severity:
-    """The severity it had when it was raised, whether or not it has passed since."""
-    graves = [s.severity for s in incident.fires.signs if isinstance(s, Grave)]
-    return graves[-1] if graves else incident.rule.severity
-
-
 def is_alarm(incident: Incident) -> bool:
-    """At warning or above, for the default audience, at some look."""
-    return raised_at(incident) >= Severity.WARNING and incident.audience == "default"
+    """At warning or above, for the default audience, and not passed."""
+    return incident.until is None and incident.severity >= Severity.WARNING and incident.audience == "default"
 
 
 def flattened(incidents: Iterable[Incident]) -> list[Incident]:
     """Findings with their symptoms."""
     return [j for i in incidents for j in (i, *flattened(i.symptoms))]
+
+
+def look_by_look(run: Run) -> Iterator[tuple[int, list[Incident]]]:
+    """The run as it grows: at each look of a live monitor, the row it is taken at and what stands on top then."""
+    live = Judge()
+    for count in looks(run.logged_steps.size):
+        judged = live.see(run.until(int(run.logged_steps[count - 1])))
+        yield count, [i for i in judged.incidents if i.until is None]
 
 
 def _healthy(job: tuple[int, int]) -> HealthyRun:
@@ -125,23 +132,30 @@ def _healthy(job: tuple[int, int]) -> HealthyRun:
     shape, memory = SHAPES[index % len(SHAPES)], MEMORIES[(index // len(SHAPES)) % len(MEMORIES)]
     kind, rows = str(rng.choice(KINDS)), int(rng.choice(LENGTHS))
     plan = PLANS[kind](rng, shape, rows)
-    judged = judge(drawn(rng, plan, memory, f"healthy run {index}"))
+    run = drawn(rng, plan, memory, f"healthy run {index}")
     made = HealthyRun(kind, shape, str(memory), rows)
-    for incident in judged.incidents:
-        name = incident.rule.name
-        made.said.append(name)
-        if is_alarm(incident):
-            made.raised.append(name)
-            row = min(incident.detected_at // plan.stride, rows) - 1
-            if name not in ABOUT_FLATNESS or plan.gained[row] - plan.gained[0] >= FLAT_UNTIL:
-                made.wrong_then.append(name)
-            end = f"until {incident.until}" if incident.until is not None else "at the end"
-            made.evidence.append(
-                f"run {index} ({kind}, {shape}, memory {memory}, {rows} rows): {name}, {raised_at(incident).word}, "
-                f"{incident.confidence}, seen {incident.detected_at}, {end}: {'; '.join(incident.evidence)}"
-            )
-            if incident.until is None:
-                made.ended.append(name)
+    told: dict[str, bool] = {}  # alarms that stand, and whether each was wrong when it was raised
+    for count, standing in look_by_look(run):
+        alarms = {i.rule.name: i for i in standing if is_alarm(i)}
+        loud = {i.rule.name for i in flattened(standing) if i.severity >= Severity.WARNING}
+        told = {name: wrong for name, wrong in told.items() if name in loud}  # beneath a cause it has not passed
+        learnt = plan.gained[count - 1] - plan.gained[0] >= FLAT_UNTIL
+        for name, incident in alarms.items():
+            if name not in told:
+                told[name] = name not in ABOUT_FLATNESS or bool(learnt)
+                made.raised.append(name)
+                made.evidence.append(
+                    f"run {index} ({kind}, {shape}, memory {memory}, {rows} rows): {name}, {incident.severity.word}, "
+                    f"{incident.confidence}, seen at row {count}, {'wrong' if told[name] else 'not wrong'} then: "
+                    f"{'; '.join(incident.evidence)}"
+                )
+                if told[name]:
+                    made.wrong_then.append(name)
+            if told[name] and incident.confidence != "low":
+                made.wrong_and_sure.append(name)
+        made.ended = list(alarms)
+    judged = judge(run)
+    made.said = [i.rule.name for i in judged.incidents]
     made.broken = [f"{r.name}: {o.error}" for r, o in judged.broken]
     return made
 
@@ -159,21 +173,22 @@ def _faulty(job: tuple[int, str, int]) -> FaultRun:
     if after:
         seen = min(i.detected_at for i in after)
         delay = float(np.searchsorted(steps, seen, side="right") - made.onset_row)
-    return FaultRun(name, int(steps.size), bool(after), early, delay, sorted({i.rule.name for i in after}))
+    warned = any(is_alarm(i) for i in after)
+    return FaultRun(name, int(steps.size), bool(after), warned, early, delay, sorted({i.rule.name for i in after}))
 
 
 def _background(job: tuple[int, str, float, int]) -> BackgroundRun:
     seed, background, memory, index = job
     rng = np.random.default_rng([seed, 3, BACKGROUNDS.index(background), int(10 * memory), index])
     shape = "constant" if background == "constant" else SHAPES[index % len(SHAPES)]
-    judged = judge(healthy(rng, shape, memory, BACKGROUND_ROWS, KINDS[index % len(KINDS)]))
-    steps = judged.look.history.run.logged_steps
-    examined = {n: BACKGROUND_ROWS for n, o in judged.outcomes.items() if isinstance(o, Fires | Clear)}
-    alarmed = []
-    for incident in flattened(judged.incidents):
-        if is_alarm(incident) and incident.detected_at is not None:
-            alarmed.append(incident.rule.name)
-            examined[incident.rule.name] = int(np.searchsorted(steps, incident.detected_at, side="right"))
+    run = healthy(rng, shape, memory, BACKGROUND_ROWS, KINDS[index % len(KINDS)])
+    examined = {n: BACKGROUND_ROWS for n, o in judge(run).outcomes.items() if isinstance(o, Fires | Clear)}
+    alarmed: list[str] = []
+    for count, standing in look_by_look(run):
+        for incident in flattened(standing):
+            if is_alarm(incident) and incident.rule.name not in alarmed:
+                alarmed.append(incident.rule.name)
+                examined[incident.rule.name] = count
     return BackgroundRun(background, str(memory), examined, alarmed)
 
 
@@ -206,12 +221,18 @@ def healthy_tables(runs: list[HealthyRun]) -> list[Table]:
         ("an alarm at the end", share(ended, len(runs)), allowed),
         ("an alarm at some look", share(raised, len(runs)), allowed),
         ("  of these, wrong at that look", share(sum(bool(r.wrong_then) for r in runs), len(runs)), allowed),
+        (
+            "  of these, of medium or high confidence",
+            share(sum(bool(r.wrong_and_sure) for r in runs), len(runs)),
+            allowed,
+        ),
     ]
     names = Counter(n for r in runs for n in set(r.raised))
     at_end, said = Counter(n for r in runs for n in set(r.ended)), Counter(n for r in runs for n in set(r.said))
     wrong = Counter(n for r in runs for n in set(r.wrong_then))
-    rules = [(n, at_end[n], names[n], wrong[n], said[n]) for n, _ in names.most_common()]
-    rules += [(n, 0, 0, 0, k) for n, k in said.most_common() if n not in names]
+    sure = Counter(n for r in runs for n in set(r.wrong_and_sure))
+    rules = [(n, at_end[n], names[n], wrong[n], sure[n], said[n]) for n, _ in names.most_common()]
+    rules += [(n, 0, 0, 0, 0, k) for n, k in said.most_common() if n not in names]
     groups = []
     for what in ("kind", "shape", "memory", "rows"):
         by: dict[object, list[HealthyRun]] = defaultdict(list)
@@ -230,7 +251,14 @@ def healthy_tables(runs: list[HealthyRun]) -> list[Table]:
         ("healthy runs by kind", ("healthy runs", "alarm at the end", "alarm at some look"), groups),
         (
             "healthy runs by rule",
-            ("rule", "alarm at the end", "alarm at some look", "of these, wrong then", "said, information too"),
+            (
+                "rule",
+                "alarm at the end",
+                "alarm at some look",
+                "of these, wrong then",
+                "of these, sure",
+                "said at the end, information too",
+            ),
             rules,
         ),
     ]
@@ -267,6 +295,7 @@ def fault_tables(runs: list[FaultRun]) -> list[Table]:
     mid = [r.delay / r.rows for r in known if r.delay is not None and FAULTS[r.fault].mid]
     total = [
         ("faults found, all together", share(sum(r.found for r in known), len(known)), "95 %"),
+        ("  of these, at warning or above in the end", share(sum(r.warned for r in known), len(known)), "-"),
         (
             "median delay of the faults that begin mid-run",
             f"{100 * statistics.median(mid):.1f} % of the run (n {len(mid)})" if mid else "-",
@@ -309,9 +338,9 @@ def background_tables(runs: list[BackgroundRun]) -> list[Table]:
 
 
 INTRODUCTIONS = {
-    "healthy runs with an alarm": "A run counts when a top-level finding for the default audience stands at warning or above: in the diagnosis of the whole run, or at some look of a live monitor.",
+    "healthy runs with an alarm": "A run counts when a top-level finding for the default audience stands at warning or above: in the diagnosis of the whole run, or at some look of a live monitor, by what stands on top at that look.",
     "healthy runs by kind": "",
-    "healthy runs by rule": "How many of the runs each rule alarmed. What a rule about flatness said before a tenth of the gain was made was not wrong then. The last column counts what it said as information, too, which is often right on these runs (a plateau, a converged run).",
+    "healthy runs by rule": "How many of the runs each rule alarmed. What a rule about flatness said before a tenth of the gain was made was not wrong then. Sure: of medium or high confidence at some look, which is what is alerted of by default. The last column counts what it said as information, too, which is often right on these runs (a plateau, a converged run).",
     "faults": "",
     "faults by name": "Found: a rule that names this fault (at any severity, as a finding or a symptom) detected after the onset. The delay runs from the onset to the look, in logged rows, with its share of the run. Noise has memory 0, .5, .9 and mixed in turn.",
     "rows to a false alarm": "At least so many logged rows pass, on average, before a rule raises a false alarm at warning or above (lower 95 % bound; alarms in brackets where there were any). Columns: background and memory of its noise. Where no alarm was seen the bound only says how much was looked at.",

@@ -12,6 +12,22 @@ GOLDEN = ROOT / "tests" / "golden"
 SHARED = Path(os.environ.get("VARIO_SHARED", ROOT.parent / "shared"))
 
 
+SPREAD = frozenset({"test_cases.py", "test_simulated.py", "test_labelled.py", "test_real_logs.py"})
+"""Long files whose tests share nothing: they may go to any process."""
+RAY = frozenset(
+    {"test_ray.py", "test_ray_addresses.py", "test_spread.py", "test_bad_runs.py", "test_completions_docs.py", "test_fleet_docs.py"}
+)
+"""Files that start clusters or look for one: never two at a time."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests of a file share what it sets up, so they go to one process (`-n 2 --dist loadgroup`)."""
+    for item in items:
+        name = item.path.name
+        if name not in SPREAD:
+            item.add_marker(pytest.mark.xdist_group("ray" if name in RAY else str(item.path)))
+
+
 def golden_runs() -> list[Path]:
     return sorted(p.parent for p in GOLDEN.glob("*/label.json"))
 

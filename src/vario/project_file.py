@@ -79,7 +79,7 @@ class Project:
 
     `here` says that the file is that of the folder vario was started in, or above it: only such a file
     may name code to load, since one beside a downloaded log is somebody else's. `watch`, `alerts` and `act` are read
-    where they are used, and `alerts` and `act` of such a file only.
+    where they are used; `alerts`, `act` and the `state` of `watch` count in such a file only.
     """
 
     path: Path | None = None

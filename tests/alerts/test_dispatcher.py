@@ -359,6 +359,24 @@ def test_more_than_can_be_looked_at_is_counted_and_told_once(desk: Desk) -> None
     assert desk.told == [OVERFLOW]
 
 
+def test_the_end_is_heard_though_more_came_than_can_be_looked_at(desk: Desk) -> None:
+    release = threading.Event()
+
+    class Slow(MemoryLedger):
+        def claim(self, *args, **kwargs) -> bool:
+            release.wait(SOON)
+            return super().claim(*args, **kwargs)
+
+    desk.ledger = Slow()
+    channel = Kept()
+    sender = desk.sender(channel, digest="1h")
+    for _ in range(WAITING + 9):
+        sender.offer(opened(KL), Watched())
+    threading.Timer(0.05, release.set).start()
+    assert sender.close(SOON)
+    assert channel.told == ["kl-spike:opened"]
+
+
 def test_a_restart_repeats_nothing(kept: Desk) -> None:
     first, second = Kept(), Kept()
     sender = kept.sender(first)
@@ -465,7 +483,7 @@ def test_two_watchers_with_channels_of_their_own_tell_each_their_people(kept: De
 
 def test_a_watcher_takes_over_what_another_could_not_send(kept: Desk) -> None:
     broken_line, well = Kept(failing=99), Kept()
-    first, second = kept.sender(broken_line), kept.sender(well)
+    first, second = kept.sender(broken_line, retry=Retry(first=10 * MINUTE)), kept.sender(well)
     second.begin(RUN)
     kept.tell(first, opened(KL))
     assert broken_line.tried == 1

@@ -6,8 +6,9 @@ import contextlib
 import io
 import re
 import shlex
+import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -38,18 +39,39 @@ def commands_of(page: str) -> list[str]:
     return [line for _, _, kind, body in BLOCK.findall(text_of(page)) if kind == "sh" for line in body.splitlines()]
 
 
-def tell(page: str, here: Path, *, answers: str = "") -> list[Told]:
-    """Every command of a page but those on Ray; `answers` is what its reader types at each of them."""
+def blocks_of(page: str, kind: str) -> list[str]:
+    """What stands in the blocks of one kind."""
+    return [body for _, _, of, body in BLOCK.findall(text_of(page)) if of == kind]
+
+
+def tell(
+    page: str,
+    here: Path,
+    *,
+    answers: str = "",
+    names: dict[str, object] | None = None,
+    left: Callable[[str], bool] = lambda line: "--ray" in line,
+) -> list[Told]:
+    """Every command of a page, and every block of Python.
+
+    Args:
+        page: its name. here: the folder in which it is told.
+        answers: what the reader types at each command.
+        names: what all blocks of Python share from top to bottom; each stands by itself without it.
+        left: which commands are left to others, by default those on Ray.
+    """
     found: list[Told] = []
     with contextlib.chdir(here):
         for name, _, kind, body in BLOCK.findall(text_of(page)):
             if name:
                 Path(name).write_text(body, encoding="utf-8")
             elif kind == "sh":
-                found += [run(line, answers) for line in body.splitlines() if "--ray" not in line]
+                found += [run(line, answers) for line in body.splitlines() if not left(line)]
             elif kind == "python":
                 with _heard("") as heard:
-                    exec(compile(body, "block of a page", "exec"), {"__name__": "page"})
+                    exec(
+                        compile(body, "block of a page", "exec"), {"__name__": "page"} if names is None else names
+                    )
                 found.append(Told(body, 0, heard.getvalue()))
             elif kind == "text":
                 found[-1].shown.append(body)
@@ -60,9 +82,20 @@ def run(line: str, answers: str = "") -> Told:
     """A command, in the folder where we are; a bucket is a folder there."""
     words = shlex.split(line.replace("s3://", f"file://{Path.cwd()}/"))
     assert words[0] == "vario", line
-    with _heard(answers) as heard:
+    with _heard(answers) as heard, _own_signals():
         code = main(words[1:])
     return Told(line, code, heard.getvalue())
+
+
+@contextlib.contextmanager
+def _own_signals() -> Iterator[None]:
+    """A command that waits for signals does so for itself."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @contextlib.contextmanager
@@ -112,7 +145,10 @@ def is_understood(page: str, *commands: str) -> None:
         assert option in known or option in _OF_TRAINERS, option
 
 
-_OF_TRAINERS = frozenset({"--log_completions", "--save_traces", "--rollouts_save_path", "--save-debug-rollout-data"})
+_OF_TRAINERS = frozenset(
+    {"--log_completions", "--save_traces", "--rollouts_save_path", "--save-debug-rollout-data", "--logger", "--use-tensorboard",
+     "--tb-experiment-name", "--with_tracking", "--enable_tensorboard", "--tensorboard_path", "--output_dir"}
+)  # fmt: skip
 
 
 def _usage(command: str) -> str:
@@ -121,6 +157,15 @@ def _usage(command: str) -> str:
         _parser().parse_args([command, "--help"])
     assert "invalid choice" not in heard.getvalue(), command
     return heard.getvalue()
+
+
+def links_lead_somewhere(page: str) -> None:
+    """Every page and every heading that a page links to is there."""
+    for name, anchor in re.findall(r"\]\(([\w./-]*?)(?:#([\w-]+))?\)", text_of(page)):
+        file = ROOT / "docs" / (name or f"{page}.md")
+        assert file.is_file(), name
+        heads = re.findall(r"^#+ (.*)$", file.read_text(encoding="utf-8"), re.MULTILINE)
+        assert not anchor or anchor in {re.sub(r"[^\w -]", "", h).lower().replace(" ", "-") for h in heads}, anchor
 
 
 def table_below(page: str, heading: str) -> list[list[str]]:

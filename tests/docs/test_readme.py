@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import ast
+import contextlib
 import re
 import shlex
+import shutil
+from operator import attrgetter
 from pathlib import Path
 
 import page_parts
 import pytest
 
-from tests.conftest import ROOT
+import vario
+import vario.live
+from tests.conftest import GOLDEN, ROOT
+from tests.docs.telling import run
 from vario.sources.dialects import DIALECTS
-from vario.surfaces.cli import main
 
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
 READS = TEXT.split("## What it reads")[1].split("\n## ")[0]
@@ -41,12 +47,21 @@ def test_links_lead_somewhere(link: str) -> None:
 
 
 @pytest.mark.parametrize("line", [ln for ln in BLOCKS.splitlines() if ln.startswith("vario ")])
-def test_commands_are_understood(line: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_are_understood(line: str, tmp_path: Path) -> None:
     """On a run of the project in place of the user's."""
-    words = shlex.split(line, comments=True)[1:]
-    path = str(ROOT / "tests/golden/grpo-healthy-kl")
-    assert main([path if word.startswith("outputs/") else word for word in words]) in (0, 1)
-    assert capsys.readouterr().out.strip()
+    shutil.copytree(GOLDEN / "grpo-healthy-kl", tmp_path / "outputs/my-run")
+    with contextlib.chdir(tmp_path):
+        done = run(shlex.join(shlex.split(line, comments=True)))
+    assert done.code in (0, 1)
+    assert done.out.strip()
+
+
+@pytest.mark.parametrize("block", re.findall(r"^```python\n(.*?)^```", TEXT, flags=re.MULTILINE | re.DOTALL))
+def test_python_names_what_there_is(block: str) -> None:
+    tree = ast.parse(block)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and (words := ast.unparse(node)).startswith("vario."):
+            attrgetter(words.removeprefix("vario."))(vario)
 
 
 @pytest.mark.parametrize("line", [ln for ln in BLOCKS.splitlines() if ln.startswith(("python ", "./"))])

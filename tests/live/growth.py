@@ -46,6 +46,10 @@ def rows(count: int, *, seed: int = 0, breaks: int | None = None, first: int = 1
     return made
 
 
+BROKEN = rows(100, breaks=61)
+"""A run whose reward breaks at row 61: `reward-function-broke` opens at the look at row 70."""
+
+
 def lines(some: Iterable[Mapping[str, object]]) -> str:
     """JSON lines."""
     return "".join(f"{json.dumps(row)}\n" for row in some)

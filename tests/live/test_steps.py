@@ -71,6 +71,19 @@ def test_a_checkpoint_is_no_mean(clock: StepClock, passing: Time) -> None:
     assert clock.take() == {"vario/step_time": 10.0, "vario/phase/train": 10.0, "vario/phase/checkpoint": 60.0}
 
 
+def test_time_that_somebody_else_took_is_added(clock: StepClock, passing: Time) -> None:
+    step(clock, passing, train=10.0)
+    clock.add("checkpoint", 7.0)
+    clock.add("checkpoint", 2.0)
+    clock.add("my own", 1.0)
+    assert clock.take() == {
+        "vario/step_time": 10.0,
+        "vario/phase/train": 10.0,
+        "vario/phase/checkpoint": 9.0,
+        "vario/phase/my-own": 1.0,
+    }
+
+
 def test_what_has_no_step_yet_waits_for_one(clock: StepClock, passing: Time) -> None:
     clock.begin_step()
     with clock.phase("generation"):

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pyte
 
@@ -102,7 +103,9 @@ class _Screen(pyte.Screen):
 
 
 @contextmanager
-def terminal(*arguments: str, size: tuple[int, int] = (80, 24), **environment: str) -> Iterator[Terminal]:
+def terminal(
+    *arguments: str, size: tuple[int, int] = (80, 24), cwd: Path = ROOT, **environment: str
+) -> Iterator[Terminal]:
     """A Python program in a terminal of so many columns and lines; ended where it does not end by itself."""
     main, other = pty.openpty()
     columns, lines = size
@@ -110,7 +113,7 @@ def terminal(*arguments: str, size: tuple[int, int] = (80, 24), **environment: s
     screen = _Screen(columns, lines)
     process = subprocess.Popen(
         [sys.executable, *arguments],
-        cwd=ROOT,
+        cwd=cwd,
         stdin=other,
         stdout=other,
         stderr=other,

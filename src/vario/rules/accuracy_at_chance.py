@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vario.instruments import Preference
+from vario.instruments.reading import PATIENCE
 from vario.rules.base import Evidence, Severity, Sign, number, raise_, required, rule, too_early
 from vario.stats.shape import MIN_POINTS
-
-PATIENCE = 300
-"""Rows over which the margin's pace is judged: the slowest of eight recorded preference runs rose by row 70."""
 
 
 @rule(
@@ -34,7 +32,8 @@ def accuracy_at_chance(preference: Preference) -> Iterator[Sign]:
     What to change:
         Check the labels; then the learning rate.
     How sure:
-        Medium.
+        Medium. Information, and no warning, while the margin may rise by two standard deviations of its noise in 1,000
+        rows at the fastest pace that its points allow.
     References:
         taxonomy of public threads, family J
     """
@@ -45,7 +44,7 @@ def accuracy_at_chance(preference: Preference) -> Iterator[Sign]:
     if not accuracy.flat() or (margin.points >= MIN_POINTS and not margin.constant and not margin.stays()):
         return  # it has begun to learn, or may have
     if not margin.stays(rows=PATIENCE):
-        yield from too_early("a margin that rises slowly", margin.gains_at_most(PATIENCE), PATIENCE)
+        yield from too_early("a margin that rises slowly", margin.gains_at_most())
     yield Evidence(
         f"accuracy stays at {number(accuracy.level)} over {accuracy.points} points",
         ("preference/accuracy",),

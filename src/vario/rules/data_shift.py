@@ -58,7 +58,7 @@ def data_shift(reward: Reward, length: Length | None, entropy: Entropy | None, r
     What to change:
         Nothing, if it is a curriculum; otherwise shuffle.
     How sure:
-        Medium; the prompts themselves would prove it.
+        Medium; the prompts themselves would prove it. Information where the reward rose: a steep take-off looks alike.
     References:
         taxonomy of public threads, data_order
     """

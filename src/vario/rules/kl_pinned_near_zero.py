@@ -39,7 +39,8 @@ def kl_pinned_near_zero(kl: Kl, reward: Reward) -> Iterator[Sign]:
     What to change:
         A tenth of the KL coefficient; a larger learning rate.
     How sure:
-        High when KL stopped climbing; medium while it still creeps.
+        High when KL stopped climbing; medium, and information only, while it still creeps or may: at the fastest pace
+        that its points allow it would leave within 1,000 rows.
     References:
         taxonomy of public threads, C016 to C018 and lr_wrong
     """

@@ -52,7 +52,8 @@ def kl_rises_while_reward_falls(kl: Kl, reward: Reward) -> Iterator[Sign]:
     Evidence:
         KL and reward at the reward's best and now.
     Looks like it but is not:
-        A reward function that broke (KL does not move then), harder data (KL hardly moves).
+        A reward function that broke (KL does not move then), harder data (KL hardly moves), a dip of noise with
+        memory (the fall must outlast it).
     What to change:
         Stop, go back to the best checkpoint; then a larger KL coefficient, a lower learning rate.
     How sure:
@@ -65,9 +66,9 @@ def kl_rises_while_reward_falls(kl: Kl, reward: Reward) -> Iterator[Sign]:
         return
     if not total.fell() or reward.lost() < 0.2 or total.high - total.level < 2.0 * total.noise_sd:
         return
-    best = total.best_step()
-    if not total.outlasts_noise(total.since_below(0.5 * (total.high + total.level)), best):
+    if not total.fell_beyond_noise(total.high):
         return
+    best = total.best_step()
     then, now = reference.level_at(best), reference.level
     if now < 1.5 * max(then, 1e-12) or now - then < 3.0 * reference.noise_sd / max(1.0, reference.points / 40) ** 0.5:
         return

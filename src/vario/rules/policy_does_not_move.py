@@ -42,7 +42,8 @@ def policy_does_not_move(
     What to change:
         A larger learning rate; then check what is trainable.
     How sure:
-        High with KL; medium without.
+        High with KL; medium without. Information, and no warning, while KL (or without it the reward) may still climb
+        slowly: at the fastest pace that the points allow, over 1,000 rows.
     References:
         taxonomy of public threads, lr_wrong (8 threads)
     """

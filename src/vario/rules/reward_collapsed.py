@@ -27,7 +27,8 @@ def reward_collapsed(reward: Reward) -> Iterator[Sign]:
     Evidence:
         The best level, the level now, and where it fell.
     Looks like it but is not:
-        A single bad batch; harder prompts; a reward that only ever was noise around zero.
+        A single bad batch; harder prompts; a reward that only ever was noise around zero; a dip of noise with memory
+        (the fall must outlast it).
     What to change:
         Stop; restore the last good checkpoint; look at what moved first (see the folding finding).
     How sure:
@@ -46,7 +47,7 @@ def reward_collapsed(reward: Reward) -> Iterator[Sign]:
         return
     middle = 0.5 * (total.held_high + total.level)
     since = total.since_below(middle)
-    if total.points_since(since) < 5 or not total.outlasts_noise(since):
+    if total.points_since(since) < 5 or not total.fell_beyond_noise(total.held_high):
         return
     yield Evidence(
         f"reward/mean fell from {number(total.held_high)} to {number(total.level)} and stays there since step {since}",

@@ -47,11 +47,14 @@ def reward_never_rises(reward: Reward) -> Iterator[Sign]:
         The fitted shape of all history is flat; the interval of its change is given in units.
     Looks like it but is not:
         A reward at its ceiling (nothing left to gain), a reward that is exactly constant
-        (reward-constant), a slow rise that more points would show, a reward measured after filtering.
+        (reward-constant), a slow rise that more points would show (information until that is excluded, a warning
+        from then on), a reward measured after filtering.
     What to change:
         First see whether the policy moves at all (KL, entropy, length), then batch size and learning rate.
     How sure:
-        Medium: flat on the training batch; a held-out score could still move.
+        Medium: flat on the training batch; a held-out score could still move. Information while the fastest pace
+        that the points allow gains two standard deviations of the noise in 1,000 rows: up to about row
+        280 where the noise has no memory, 400 with a memory of .5, 720 with one of .9.
     References:
         taxonomy of public threads, reward_plateau (11 threads)
     """

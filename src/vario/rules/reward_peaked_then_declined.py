@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vario.instruments import Reward, Witness
-from vario.rules.base import Doubt, Evidence, Grave, Severity, Sign, lower, number, percent, raise_, rule
+from vario.rules.base import Evidence, Severity, Sign, lower, number, percent, raise_, rule
 
 LOSS = 0.25
 """Share of the gain that must be lost: smaller falls need about 1,500 points to be told from noise."""
-
-LEAST = 100
-"""Points for a warning: where noise has memory, up to 28 % of flat series of 50 points have a shape, peaks among them
-(12 % of 150), and a live run is asked at each of its looks."""
 
 
 @rule(
@@ -36,7 +32,8 @@ def reward_peaked_then_declined(reward: Reward, witness: Witness | None) -> Iter
     Evidence:
         The peak's step and value, the level now, and the share of the gain that is lost.
     Looks like it but is not:
-        A dip in noise, harder prompts later in the data order, a curriculum.
+        A dip in noise (where noise has memory, the fall must outlast it), harder prompts later in the data order, a
+        curriculum.
     What to change:
         Go back to the checkpoint at the peak; then lower the learning rate or hold closer to the reference.
     How sure:
@@ -60,13 +57,9 @@ def reward_peaked_then_declined(reward: Reward, witness: Witness | None) -> Iter
             or lost < 2.0 * score.noise_sd
         ):
             continue
-        peak = score.best_step()
-        down = score.since_below(0.5 * (score.high + score.level))
-        if gain < 0.1 * lost or not score.outlasts_noise(down, peak):
+        if gain < 0.1 * lost or not score.fell_beyond_noise(score.high):
             continue
-        if score.points < LEAST:
-            yield Doubt("few points: noise with memory makes such peaks")
-            yield Grave(Severity.INFO)
+        peak = score.best_step()
         yield Evidence(
             f"{what} ({score.name}) rose from {number(score.start)} to {number(score.high)} around step {peak} "
             f"and is at {number(score.level)} now: {percent(min(lost / gain, 9.99))} of the gain is gone",

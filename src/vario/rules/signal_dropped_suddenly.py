@@ -26,7 +26,7 @@ def signal_dropped_suddenly(signal: Signal, reward: Reward) -> Iterator[Sign]:
     Evidence:
         The step, and the levels before and after.
     Looks like it but is not:
-        The slow decline of a task that gets solved.
+        The slow decline of a task that gets solved; a signal that comes back to where it usually was.
     What to change:
         Look at what changed at that step: data, reward code, sampling settings.
     How sure:

@@ -232,21 +232,41 @@ class Table:
         self.flush()
         self._blocks.pop(key, None)
 
-    def put_rows(self, steps: Ints, columns: Mapping[str, tuple[Ints, Floats]]) -> None:
-        """Take rows as columns: the step of each row, and for each key the rows that hold it with their values."""
+    def put_rows(
+        self, steps: Ints, columns: Mapping[str, tuple[Ints, Floats]], *, side_by_side: bool = False
+    ) -> None:
+        """Take rows as columns: the step of each row, and for each key the rows that hold it with their values.
+
+        Args:
+            steps: of each row, in the order of writing.
+            columns: key -> numbers of the rows that hold it, and its values there.
+            side_by_side: rows with other keys are another writer's, as with `add`: its step is no return of the first's.
+        """
         self.flush()
         order = np.arange(self.rows, self.rows + steps.size, dtype=np.int64)
         trained = np.zeros(steps.size, dtype=bool)
-        for key, (held, values) in columns.items():
+        kinds = np.zeros(steps.size, dtype=np.uint64)
+        marks = np.random.default_rng(0).integers(1, 2**63, len(columns), dtype=np.uint64)
+        for (key, (held, values)), mark in zip(columns.items(), marks, strict=True):
+            kinds[held] += mark
             if key in STEP_KEYS or not held.size:
                 continue
             self._append(key, Block(order[held], steps[held], _bounded(values)))
             if key not in BESIDE and kind_of((key,)) == "train":
                 trained[held] = True
+        if "train_runtime" in columns:
+            trained[columns["train_runtime"][0]] = False  # the summary at the end has no step of its own
         self.rows += int(steps.size)
-        if trained.any():
+        if not trained.any():
+            return
+        self._train.append(steps[trained])
+        if not side_by_side:
             self._last = self._note_returns(steps[trained], self._last)
-            self._train.append(steps[trained])
+            return
+        by_kind = np.argsort(kinds[trained], kind="stable")
+        ends = np.flatnonzero(np.diff(kinds[trained][by_kind])) + 1
+        for rows in sorted(np.split(by_kind, ends), key=lambda rows: int(rows[0])):
+            self._note_returns(steps[trained][rows], None)
 
     def _append(self, key: str, block: Block) -> bool:
         if key not in self._blocks and len(self._blocks) >= MAX_KEYS:

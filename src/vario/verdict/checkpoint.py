@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from vario.instruments import Look, Reading, Witness
 from vario.stats.peak import find_peak
 
@@ -23,8 +25,15 @@ class BestCheckpoint:
     nearest_saved: int | None
 
 
-def best_checkpoint(look: Look, score: Reading | None) -> BestCheckpoint | None:
-    """None where nothing can rank checkpoints."""
+def best_checkpoint(look: Look, score: Reading | None, before: int | None = None) -> BestCheckpoint | None:
+    """None where nothing can rank checkpoints.
+
+    Args:
+        look: the run as it stands.
+        score: what is optimised.
+        before: the onset of what no further step mends: what came from it on is not trusted, whatever a metric that
+            does not see it says. Without enough points before it every step is ranked.
+    """
     witness = look.instrument(Witness)
     held_out = look.find("eval/preference/margin", least=4)
     ranked = witness.score if isinstance(witness, Witness) else held_out if held_out is not None else score
@@ -32,7 +41,8 @@ def best_checkpoint(look: Look, score: Reading | None) -> BestCheckpoint | None:
         return None
     evaluated = ranked.name.startswith("eval/")
     width = EVALUATIONS if evaluated else max(5, int(ranked.points * TRAINING_SHARE))
-    peak = find_peak(ranked.values, width)
+    trusted = ranked.points if before is None else int(np.searchsorted(ranked.steps, before))
+    peak = find_peak(ranked.values[:trusted] if trusted >= width else ranked.values, width)
     if peak is None:
         return None
     step = int(ranked.steps[peak.index])

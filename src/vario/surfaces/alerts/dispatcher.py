@@ -127,7 +127,7 @@ class Dispatcher:
             key: what the ledger calls it; the name by default.
             ledger: its own, where it has one.
         """
-        self._post(lambda: self._begin(run, key or run, ledger))
+        self._post(lambda: self._begin(run, key or run, ledger), always=True)
 
     def offer(self, notice: Notice, watched: Watched) -> None:
         """Take a notice; whether and when it is told is decided later."""
@@ -166,7 +166,7 @@ class Dispatcher:
         if self._idle():
             return True
         deadline = time.monotonic() + timeout
-        self._post(self._hurry)
+        self._post(self._hurry, always=True)
         self.flush(timeout)
         with self._changed:
             self._closing = self._stopped = True
@@ -184,13 +184,13 @@ class Dispatcher:
 
     # what follows runs in the dispatcher's thread, but for _post and _tell
 
-    def _post(self, work: Callable[[], None]) -> None:
+    def _post(self, work: Callable[[], None], *, always: bool = False) -> None:
         if self._pid != os.getpid():
             return  # a forked child has none of the threads
         with self._changed:
             if self._stopped:
                 return
-            if len(self._inbox) >= WAITING:
+            if len(self._inbox) >= WAITING and not always:
                 self._overflown = True
                 self._count(OVERFLOW)
                 return

@@ -127,7 +127,7 @@ class Outbox:
         """End the thread after what is under way; gives what is left. The condition is held."""
         self._stopped = True
         self._changed.notify_all()
-        return self.letters
+        return [*self.letters, *self._sending]
 
     def _work(self) -> None:
         while True:

@@ -31,6 +31,8 @@ SHARPNESS = 2
 COLOURS = 32
 """Of the palette: it keeps the file small, and text stays readable."""
 EDGE, LABEL_SIZE, TEXT_SIZE, HEAD_SIZE = 24, 20, 22, 30
+LONGEST_LINE = 120
+"""Characters of a line that are looked at: no more of them ever fit."""
 SMOOTH_SHARE = 0.04
 """Share of a curve that the bold line averages over; the pale band behind it is every value."""
 
@@ -149,6 +151,7 @@ class _Sheet:
     def _line(self, text: str, x: int, y: int, right: int, size: int, colour: str, *, keep_end: bool = False) -> int:
         """One line of text that fits; gives where the next one begins."""
         font = _font(size)
+        text = text[-LONGEST_LINE:] if keep_end else text[:LONGEST_LINE]
         while text and self._pen.textlength(text, font) > right - x:
             text = "…" + text[2:] if keep_end else text[:-2] + "…"
         self._pen.text((x, y), text, colour, font)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
+from vario.rules import RULES
+from vario.rules.base import Rule
 from vario.surfaces.alerts.channels.choosing import channels_of
 from vario.surfaces.alerts.dispatcher import Dispatcher
 from vario.surfaces.alerts.message import Alert
@@ -20,6 +22,7 @@ def dispatcher_of(
     say: Callable[[str], None],
     trainer: Callable[..., None] | None,
     clock: Callable[[], float],
+    rules: Iterable[Rule] = RULES,
 ) -> Dispatcher | None:
     """What sends alerts; None where nobody is to be told.
 
@@ -28,11 +31,12 @@ def dispatcher_of(
         say: takes a sentence about what failed.
         trainer: hands a message to the process that trains, for the trackers that are active there; None: there is none.
         clock: seconds since 1970.
+        rules: those that `[alerts]` can name.
 
     Raises:
         ConfigError: `[alerts]` says what cannot be, or a channel's package is missing.
     """
-    options = alert_options(wishes.alerts)
+    options = alert_options(wishes.alerts, rules=rules)
     if not options.to:
         return None
 

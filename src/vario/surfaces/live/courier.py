@@ -7,7 +7,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from vario.surfaces.live.handover import Table, size_of
@@ -18,7 +17,7 @@ from vario.surfaces.live.row_log import RowLog
 BATCH_ROWS = 100
 BATCH_VALUES = 10_000
 """Rows that are handed over at a time, and values: packing them keeps every other thread waiting, so they are few."""
-WAITING_TABLES = 16
+WAITING_TABLES = 256
 WAITING_CHARACTERS = 32_000_000
 """Tables of completions that may wait for the judging process, and their texts: beyond it they are left out and counted."""
 INTERVALS = 10_000
@@ -36,15 +35,17 @@ STOPPING_SECONDS = 0.5
 Interval = tuple[str, float, float]
 
 
-@dataclass(slots=True)
 class _Waiting:
     """Completions on their way: after how many rows they come, their characters, and the message that held them."""
 
-    place: int
-    weight: int
-    step: int
-    columns: Table
-    message: int = 0
+    __slots__ = ("columns", "message", "place", "step", "weight")
+
+    def __init__(self, place: int, weight: int, step: int, columns: Table) -> None:
+        self.place = place
+        self.weight = weight
+        self.step = step
+        self.columns = columns
+        self.message = 0
 
 
 class Courier:
@@ -280,7 +281,7 @@ class Courier:
             self._tables.extendleft(reversed(self._unsure))
             self._unsure.clear()
         try:
-            self._tell(process, "hello", {**self._hello, "again": self._deaths > 0})
+            self._tell(process, "hello", {**self._hello, "again": self._deaths > 0, "rows": len(self._recorder)})
         except OSError:
             self._lost(process)
             return None
@@ -321,9 +322,7 @@ class Courier:
         self._fail(f"{said}; the training goes on unjudged: follow it with `vario watch {directory}`")
         if self._hello["write_log"]:
             earlier = self._hello["earlier"]
-            self._own_log = RowLog(
-                Path(str(directory)), self._rows, earlier=int(str(earlier)), again=self._deaths > 0
-            )
+            self._own_log = RowLog(Path(str(directory)), self._rows, earlier=int(str(earlier)), again=self._deaths > 0)
 
     def _rows(self, start: int, most: int) -> list[tuple[int, float, dict[str, float]]]:
         with self._lock:

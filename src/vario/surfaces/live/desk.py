@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
+from vario.rules import RULES
+from vario.rules.base import Rule
 from vario.surfaces.live.actions import IN_TRAINER, Act, acts_of
 from vario.surfaces.live.alerting import dispatcher_of
 from vario.surfaces.live.notices import Kind, Notice
@@ -34,6 +36,7 @@ class Desk:
         wishes: what the user asked for.
         trainer: tells the process that trains; None where there is none.
         clock: seconds since 1970.
+        rules: those that are asked; `[alerts]` may name them.
     """
 
     def __init__(
@@ -42,6 +45,7 @@ class Desk:
         *,
         trainer: Callable[..., None] | None = None,
         clock: Callable[[], float] = time.time,
+        rules: Iterable[Rule] = RULES,
     ) -> None:
         self.wishes = wishes
         self.history: list[Notice] = []
@@ -53,7 +57,7 @@ class Desk:
         self._memory = Memory(self.say, wishes.watch.state)
         self._marks: dict[str, int] = {}
         self._outside = ThreadPoolExecutor(max_workers=2, thread_name_prefix="vario-act")
-        self._alerts = dispatcher_of(wishes, self.say, trainer, clock)
+        self._alerts = dispatcher_of(wishes, self.say, trainer, clock, rules)
 
     def say(self, text: str) -> None:
         """Something that the user must know; the same sentence only once."""

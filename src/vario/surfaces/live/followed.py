@@ -14,7 +14,7 @@ from vario.run import Run
 from vario.sources.folder import look
 from vario.sources.growing import Growing
 from vario.surfaces.live.joining import Relation, relation, with_start
-from vario.surfaces.live.stamp import Stamp, stamp
+from vario.surfaces.live.stamp import Stamp, is_folder, stamp
 from vario.surfaces.live.watched import Polled
 
 SHARE = 0.1
@@ -184,16 +184,16 @@ class Followed:
         path = Path(self.path)
         if self._remote:
             return False
-        if path.is_dir():
+        if is_folder(self.path):
             return isinstance(error, NothingReadable) and error.__cause__ is None and not look(path).denied
         try:
             return path.stat().st_size == 0
-        except OSError:
-            return True
+        except OSError as problem:
+            return not isinstance(problem, PermissionError)
 
     def _completed(self, old: Run) -> Run:
         """The run with rows that were written, and then moved away before anybody read them."""
-        if self._remote or self.which is not None or Path(self.path).is_dir():
+        if self._remote or self.which is not None or is_folder(self.path):
             return old
         for part in self._parts():
             try:

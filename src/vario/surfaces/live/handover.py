@@ -27,8 +27,14 @@ PLAIN_LENGTH = 2_000
 MAX_STEP = 2**62
 OWN = frozenset({"step", "_timestamp"})
 """Keys of a row of the log itself: the step is the argument's, the time that of the call."""
+SUMMARY = "train_runtime"
+SUMMARISED = ("train_", "total_", "epoch")
+"""A row with this key is what transformers says at the end: of the rest it repeats what has been logged."""
 Samples = Sequence[Mapping[str, object]] | Mapping[str, Sequence[object]]
+Copied = Mapping[str, object] | Sequence[Mapping[str, object]]
 Table = dict[str, list[object]]
+Tensor = Any
+"""A tensor of torch's, which need not be installed."""
 
 
 class Slot(int):
@@ -50,7 +56,7 @@ class OnDevice:
     def __len__(self) -> int:
         return self._count
 
-    def add(self, tensor: Any) -> Slot:
+    def add(self, tensor: Tensor) -> Slot:
         """Take a tensor; gives what stands for its values until they are read."""
         slot = Slot(self._count)
         self._count += 1
@@ -157,7 +163,7 @@ def _number_of(value: object, later: Callable[[], OnDevice]) -> object | None:
     return None
 
 
-def _of_tensor(tensor: Any, later: Callable[[], OnDevice]) -> object:
+def _of_tensor(tensor: Tensor, later: Callable[[], OnDevice]) -> object:
     """The value of a tensor on the host; a slot for one on a device, which the training may go on to write into.
 
     Raises:
@@ -178,8 +184,9 @@ def _of_tensor(tensor: Any, later: Callable[[], OnDevice]) -> object:
 def settled(row: Mapping[str, object], read: Sequence[object] = ()) -> dict[str, float]:
     """The row as floats, with what was read from the device in the place of its slots; needs no time of the training's."""
     made = {}
+    summary = SUMMARY in row
     for key, value in row.items():
-        if key in OWN:
+        if key in OWN or (summary and not key.startswith(SUMMARISED)):
             continue
         number = value if type(value) is float else _as_float(read[value] if type(value) is Slot else value)
         if number is not None:
@@ -191,19 +198,19 @@ def _as_float(value: object) -> float | None:
     try:
         return float(value)  # type: ignore[arg-type]
     except OverflowError:  # an integer beyond every float
-        return math.copysign(math.inf, value)  # type: ignore[arg-type]
+        return math.inf if value > 0 else -math.inf  # type: ignore[operator]
     except (TypeError, ValueError):  # a text that is no number
         return None
 
 
-def copied(samples: Samples, later: Callable[[], OnDevice]) -> Samples:
+def copied(samples: Samples, later: Callable[[], OnDevice]) -> Copied:
     """The first of the completions, in lists of our own: the training may go on to change its own."""
     if isinstance(samples, Mapping):
         return {str(key): _column(values, later) for key, values in samples.items()}
     return [{str(key): _cell(value, later) for key, value in row.items()} for row in samples[:SAMPLES]]
 
 
-def _column(values: Any, later: Callable[[], OnDevice]) -> Any:
+def _column(values: Sequence[object], later: Callable[[], OnDevice]) -> Sequence[object] | Slot:
     first = values[:SAMPLES]
     if hasattr(first, "detach"):
         made = _of_tensor(first, later)
@@ -217,7 +224,7 @@ def _cell(value: object, later: Callable[[], OnDevice]) -> object:
     return value
 
 
-def table(samples: Samples, read: Sequence[object] = ()) -> tuple[Table, bool]:
+def table(samples: Copied, read: Sequence[object] = ()) -> tuple[Table, bool]:
     """Completions as columns of plain values, of one length; and whether all of them had room."""
 
     def found(value: object) -> object:
@@ -275,18 +282,23 @@ def _plain(value: object, depth: int, left: list[int]) -> object:
         return {str(k): _plain(v, depth + 1, left) for k, v in _parts(value.items(), left)}
     if isinstance(value, list | tuple | set | frozenset):
         return [_plain(v, depth + 1, left) for v in _parts(value, left)]
-    if getattr(value, "shape", None) == () and hasattr(value, "item") and not hasattr(value, "detach"):
-        return _plain(value.item(), PLAIN_NESTING, left)
-    numpy = sys.modules.get("numpy")
-    if numpy is not None and isinstance(value, numpy.ndarray) and value.size <= left[0]:
-        left[0] -= value.size
-        return value.tolist()
-    if hasattr(value, "detach") or hasattr(value, "__array__"):
-        return f"<{type(value).__name__}>"  # reading it might ask a device
     try:
-        return str(value)[:PLAIN_LENGTH]
+        return _in_words(value, left)
     except Exception:  # an object that cannot say what it is
         return f"<{type(value).__name__}>"
+
+
+def _in_words(value: object, left: list[int]) -> object:
+    """Something that is no plain value: numpy's by its numbers, anything else by what it calls itself."""
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and isinstance(value, numpy.ndarray | numpy.generic):
+        if value.size > left[0]:
+            return f"<{type(value).__name__}>"
+        left[0] -= value.size
+        return _plain(value.tolist(), 0, left)
+    if hasattr(value, "detach") or hasattr(value, "__array__"):
+        return f"<{type(value).__name__}>"  # reading it might ask a device
+    return str(value)[:PLAIN_LENGTH]
 
 
 def _base(value: float | str) -> object:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from vario.surfaces.live.courier import Courier
 from vario.surfaces.live.handover import OnDevice, Samples, Table, copied, settings, settled, step_of, table, taken
 from vario.surfaces.live.recorder import Recorder
-from vario.surfaces.live.row_log import size_of
+from vario.surfaces.live.row_log import bytes_there
 from vario.surfaces.live.telling import Teller
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class Monitor:
         self._config = self._section("config", config) or {}
         self._directory = None if directory is None else self._absolute(directory)
         self._write_log = write_log
-        self._earlier = size_of(self._directory) if self._directory and write_log and self._alive else 0
+        self._earlier = bytes_there(self._directory) if self._directory and write_log and self._alive else 0
         self._hello = {
             "name": str(name) if name else Path(self._directory).name if self._directory else "training",
             "directory": self._directory,
@@ -123,7 +123,7 @@ class Monitor:
         self._courier = Courier(self._hello, self._recorder, self._lock, self._hear, self._fail)
         if self._alive:
             if not self._earlier:
-                self._guarded("the history", lambda: [self._remember(row) for row in history])
+                self._guarded("the history", lambda: self._remember(history))
             _living.add(self)
 
     def log(self, step: int, metrics: Mapping[str, object], samples: Samples | None = None) -> None:
@@ -269,7 +269,9 @@ class Monitor:
         if given is None or not self._alive:
             return None
         if not isinstance(given, Mapping):
-            self._fail(f"Monitor({word}=…) takes a table of names and values, not {type(given).__name__}: it is left out")
+            self._fail(
+                f"Monitor({word}=…) takes a table of names and values, not {type(given).__name__}: it is left out"
+            )
             return None
         made = self._guarded(word, lambda: settings(given))
         return made if isinstance(made, dict) else None
@@ -282,13 +284,13 @@ class Monitor:
             self._fail(f"the working folder cannot be told ({_said(error)})")
             return str(path) or "/"
 
-    def _remember(self, row: Mapping[str, object]) -> None:
-        """One row of the history."""
-        step = row.get("step")
-        if step is not None:
-            at = row.get("_timestamp")
-            values = settled(taken(row, OnDevice, self._fail))
-            self._recorder.add(step_of(step), float(at) if isinstance(at, int | float) else math.nan, values)
+    def _remember(self, history: Iterable[Mapping[str, object]]) -> None:
+        """Take rows that were logged before."""
+        for row in history:
+            step, at = row.get("step"), row.get("_timestamp")
+            if step is not None:
+                values = settled(taken(row, OnDevice, self._fail))
+                self._recorder.add(step_of(step), float(at) if isinstance(at, int | float) else math.nan, values)
 
     def _put(self, message: _Message, device: OnDevice | None = None) -> None:
         """Hand over a message behind those before it; what waits for a device keeps those behind it waiting."""
@@ -349,10 +351,11 @@ class Monitor:
         self._courier.settled(deadline)
 
     def _await_device(self, deadline: float) -> None:
-        while self._on_device:
-            with self._device_lock:
-                self._pass_on(at_once=time.monotonic() >= deadline)
-            time.sleep(0.001)
+        with self._device_lock:
+            self._pass_on()
+            while self._on_device and time.monotonic() < deadline:
+                time.sleep(0.001)
+                self._pass_on()
 
     def _wished(self) -> tuple[Choice, Callable[[Run], Run]]:
         """Which rules are asked, and what is declared; without the project file where that is broken."""
@@ -396,6 +399,7 @@ class Monitor:
         _living.discard(self)
         if self._keeper is not None:
             self._await_device(deadline)
+            self._pass_on(at_once=True)
             self._queue.put((_END, []))
             self._keeper.join(max(0.0, deadline - time.monotonic()))
             if not self._courier.finish(reason, deadline):

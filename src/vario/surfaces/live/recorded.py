@@ -49,7 +49,7 @@ def table_of(
     if timed:
         written = np.flatnonzero(np.isfinite(times))
         columns["_timestamp"] = (written, times[written])
-    table.put_rows(steps, columns | _seconds_beside(times, intervals))
+    table.put_rows(steps, columns | _seconds_beside(times, intervals), side_by_side=True)
     table.config.update(config)
     table.ignored += recorder.left_out
     return table

@@ -20,7 +20,7 @@ RETRY_SECONDS = 5.0
 Row = tuple[int, float, dict[str, float]]
 
 
-def size_of(directory: str | Path) -> int:
+def bytes_there(directory: str | Path) -> int:
     """Bytes of the log that lie in a folder; 0 where there is none, or where that cannot be told."""
     try:
         return os.stat(os.path.join(directory, NAME)).st_size  # noqa: PTH116, PTH118  (a training imports this module)

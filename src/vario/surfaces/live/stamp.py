@@ -31,11 +31,18 @@ def stamp(path: Path) -> Stamp | None:
     """The state of a log, or of everything in a folder that a diagnosis reads; None where nothing is."""
     try:
         found = tuple(_states(_paths(path)))
+        if not found and not path.exists():
+            return None
+    except PermissionError:  # it may be there: whoever reads it says what is wrong
+        return Stamp((), None)
     except OSError:
         return None
-    if not found and not path.exists():
-        return None
     return Stamp(found, max((t for _, _, t in found), default=0) / 1e9 or None)
+
+
+def is_folder(path: str) -> bool:
+    """Whether a folder lies there, as far as one may look."""
+    return "://" not in path and os.path.isdir(path)  # noqa: PTH112  (of a path it would raise where nobody may look)
 
 
 def _paths(path: Path) -> Iterator[Path]:

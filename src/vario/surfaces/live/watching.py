@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from vario.errors import ConfigError, SourceError
+from vario.rules import RULES
 from vario.run import Run
 from vario.sources import found_below, read, runs
 from vario.sources.growing import Growing
@@ -20,7 +21,7 @@ from vario.surfaces.live.desk import Desk
 from vario.surfaces.live.followed import PATIENCE, SHARE, Followed, first_line
 from vario.surfaces.live.notices import Notice
 from vario.surfaces.live.piped import Piped
-from vario.surfaces.live.stamp import Stamp, stamp
+from vario.surfaces.live.stamp import Stamp, is_folder, stamp
 from vario.surfaces.live.watched import Polled, Source, WatchedRun
 from vario.surfaces.live.wishes import LiveWishes
 
@@ -98,7 +99,8 @@ class Watching:
     ) -> None:
         self.runs: list[WatchedRun] = []
         self.every = wishes.watch.every
-        self.desk = Desk(wishes, clock=clock)
+        rules = Wishes.of(options, paths[0]).choice.rules if paths else RULES
+        self.desk = Desk(wishes, clock=clock, rules=rules)
         self.messages = self.desk.messages
         self.history = self.desk.history
         self._options = options
@@ -182,7 +184,7 @@ class Watching:
         if wished.awaited is not None and isinstance(wished.awaited.source, Awaited):
             wished.awaited.source.why = why
         took = self._monotonic() - began
-        may_come = not found or Path(path).is_dir() or any(which is not None for _, which in found.values())
+        may_come = not found or is_folder(path) or any(which is not None for _, which in found.values())
         wished.search_at = self._monotonic() + max(SEARCH_SECONDS, took / SEARCH_SHARE) if may_come else None
 
     @staticmethod

@@ -21,8 +21,8 @@ NUMBERS = {"every": EVERY, "review-every": 200.0, "stalled-after": 0.0}
 FLAGS = {"review-on-warning": True, "review-quote": True}
 WORDS = ("state",)
 NOT_HERE = (
-    "{path}: [{section}] sends or runs something, and the file lies beside the log, not where you stand; if you trust "
-    "it, start vario in its folder"
+    "{path}: {section} writes, sends or runs something, and the file lies beside the log, not where you stand; if you "
+    "trust it, start vario in its folder"
 )
 
 
@@ -98,10 +98,11 @@ class LiveWishes:
         """The project file's, with what a program says in the place of whole sections' entries.
 
         Raises:
-            ConfigError: either says what cannot be; or the file lies beside somebody's log and would send or run something.
+            ConfigError: either says what cannot be; or the file lies beside somebody's log and would write, send or run something.
         """
-        for section, table in (("alerts", project.alerts), ("act", project.act)):
-            if table and not project.here:
+        sent = {"[alerts]": project.alerts, "[act]": project.act, "[watch] state": project.watch.get("state")}
+        for section, said in sent.items():
+            if said and not project.here:
                 raise ConfigError(NOT_HERE.format(path=project.path, section=section))
         return cls(
             watch_options({**project.watch, **(watch or {})}),

@@ -25,7 +25,7 @@ SEND_SECONDS = 30.0
 """A message with its picture takes seconds; apprise gives up a silent connection after four by itself."""
 STATUS = re.compile(r"error=(\d{3})\b")
 HOST = re.compile(r"[a-z0-9-]+(\.[a-z0-9-]+)+")
-TYPES = {"critical": "failure", "warning": "warning", "info": "info"}
+TYPES = {"critical": "FAILURE", "warning": "WARNING", "info": "INFO"}
 GOOD_NEWS = ("resolved", "resumed")
 PICTURE_NAME = "vario.png"
 
@@ -89,7 +89,9 @@ class AppriseChannel:
             delivered = self._services.notify(
                 body=alert.body or alert.title,
                 title=alert.title,
-                notify_type=apprise.NotifyType("success" if alert.kind in GOOD_NEWS else TYPES[alert.severity]),
+                notify_type=getattr(
+                    apprise.NotifyType, "SUCCESS" if alert.kind in GOOD_NEWS else TYPES[alert.severity]
+                ),
                 body_format=apprise.NotifyFormat.TEXT,
                 attach=attach,
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 
 from vario.surfaces.alerts.channels.base import ChannelError, Here, id_of
 from vario.surfaces.alerts.message import Alert
@@ -61,7 +62,7 @@ class HandedOver:
             ChannelError: the training does not listen any more.
         """
         try:
-            self._hand(self.name, alert)
+            self._hand(self.name, replace(alert, picture=None))  # no tracker shows it
         except (OSError, ValueError) as error:
             raise ChannelError(f"the training does not listen ({type(error).__name__})") from None
 
