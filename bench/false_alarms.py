@@ -137,8 +137,8 @@ def _healthy(job: tuple[int, int]) -> HealthyRun:
     told: dict[str, bool] = {}  # alarms that stand, and whether each was wrong when it was raised
     for count, standing in look_by_look(run):
         alarms = {i.rule.name: i for i in standing if is_alarm(i)}
-        loud = {i.rule.name for i in flattened(standing) if i.severity >= Severity.WARNING}
-        told = {name: wrong for name, wrong in told.items() if name in loud}  # beneath a cause it has not passed
+        open_now = {i.rule.name for i in flattened(standing)}
+        told = {name: wrong for name, wrong in told.items() if name in open_now}  # beneath a cause it has not passed
         learnt = plan.gained[count - 1] - plan.gained[0] >= FLAT_UNTIL
         for name, incident in alarms.items():
             if name not in told:

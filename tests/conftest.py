@@ -35,3 +35,9 @@ def golden_runs() -> list[Path]:
 @pytest.fixture(scope="session")
 def golden() -> Path:
     return GOLDEN
+
+
+@pytest.fixture(autouse=True, scope="session")
+def no_state_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """What runs without a folder leave behind goes nowhere near the home of whoever tests."""
+    os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))

@@ -69,9 +69,7 @@ def tell(
                 found += [run(line, answers) for line in body.splitlines() if not left(line)]
             elif kind == "python":
                 with _heard("") as heard:
-                    exec(
-                        compile(body, "block of a page", "exec"), {"__name__": "page"} if names is None else names
-                    )
+                    exec(compile(body, "block of a page", "exec"), {"__name__": "page"} if names is None else names)
                 found.append(Told(body, 0, heard.getvalue()))
             elif kind == "text":
                 found[-1].shown.append(body)

@@ -38,7 +38,7 @@ from vario.surfaces.state.places import NAME as STATE
 
 pytest.importorskip("trl")
 
-from vario.live import VarioCallback  # noqa: E402  (it needs transformers)
+from vario.live import VarioCallback  # it needs transformers
 
 # the libraries of the trainers warn of each other
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -116,7 +116,8 @@ def test_attach_sees_phases_and_completions(told: list[Told], names: dict[str, A
     assert not (home / "attached" / ROW_LOG).exists()
 
 
-def test_the_callback_by_itself_sees_rows_and_step_times(names: dict[str, Any], told: list[Told], home: Path) -> None:
+@pytest.mark.usefixtures("told")
+def test_the_callback_by_itself_sees_rows_and_step_times(names: dict[str, Any], home: Path) -> None:
     trainer = names["trainer"]
     assert trainer is not names["first"]
     alone = callbacks(trainer)[0]
@@ -128,7 +129,8 @@ def test_the_callback_by_itself_sees_rows_and_step_times(names: dict[str, Any], 
     assert not (home / "called" / FOLDER).exists()
 
 
-def test_the_probe_is_asked_for(names: dict[str, Any], told: list[Told]) -> None:
+@pytest.mark.usefixtures("told")
+def test_the_probe_is_asked_for(names: dict[str, Any]) -> None:
     asked = callbacks(names["trainer"])[-1]
     assert asked._attention is not None
     assert asked._attention_every == 50
@@ -145,7 +147,8 @@ def test_the_loop_is_stopped_for_the_reward_that_broke(told: list[Told], home: P
     assert re.search(rf"critical\[\w+\] reward-function-broke\n  since step {PARSER_BROKE},", out)
 
 
-def test_what_was_measured_in_a_loop_is_read(told: list[Told], home: Path) -> None:
+@pytest.mark.usefixtures("told")
+def test_what_was_measured_in_a_loop_is_kept(home: Path) -> None:
     rows = [json.loads(line) for line in (home / "outputs/timed" / ROW_LOG).read_text().splitlines()]
     assert {"vario/step_time", "vario/phase/generation", "vario/phase/train"} <= set(rows[-1])
 
@@ -166,7 +169,7 @@ def test_every_key_of_ours_is_told_with_its_metric() -> None:
 
 def test_every_argument_of_the_monitor_is_told() -> None:
     told = [name for cell in table_below(PAGE, "In any loop") for name in quoted(cell[0])]
-    assert told == [name for name in inspect.signature(Monitor).parameters]
+    assert told == list(inspect.signature(Monitor).parameters)
 
 
 def test_every_option_of_the_callback_is_told() -> None:
@@ -209,16 +212,18 @@ def test_ranks_are_told() -> None:
 
 
 def test_on_another_rank_every_call_does_nothing(tmp_path: Path) -> None:
-    with redirect_stdout(io.StringIO()) as out, redirect_stderr(out), Monitor(directory=tmp_path / "run", rank=1) as made:
+    with redirect_stdout(io.StringIO()) as out, redirect_stderr(out):
+        made = Monitor(directory=tmp_path / "run", rank=1)
         made.log(1, {"reward": 1.0})
-        assert made.beside is None
+        made.close()
+    assert made.beside is None
     assert out.getvalue() == ""
     assert not (tmp_path / "run").exists()
 
 
 def test_numbers_of_the_page() -> None:
-    assert (monitor.CLOSING_SECONDS, courier.PAUSES, courier.SILENT_SECONDS, beside.NICE) == (20.0, (0.0, 5.0, 30.0), 300.0, 10)
-    assert (handover.SAMPLES, machine.EVERY_SECONDS, machine.BUDGET) == (512, 1.0, 0.002)
+    assert (courier.PAUSES, courier.SILENT_SECONDS, monitor.CLOSING_SECONDS) == ((0.0, 5.0, 30.0), 300.0, 20.0)
+    assert (beside.NICE, handover.SAMPLES, machine.EVERY_SECONDS, machine.BUDGET) == (10, 512, 1.0, 0.002)
     assert (other_work.HEAVY_PROCESSORS, other_work.HEAVY_BYTES) == (0.1, 100e6)
     assert (probe.MOST_SEQUENCES, probe.MOST_TOKENS, probe.BUDGET) == (4, 128, 0.005)
     assert Monitor(rank=1).notices.maxlen == 1000

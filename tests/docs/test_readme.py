@@ -60,7 +60,7 @@ def test_commands_are_understood(line: str, tmp_path: Path) -> None:
 def test_python_names_what_there_is(block: str) -> None:
     tree = ast.parse(block)
     for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and (words := ast.unparse(node)).startswith("vario."):
+        if isinstance(node, ast.Attribute) and re.fullmatch(r"vario(\.\w+)+", words := ast.unparse(node)):
             attrgetter(words.removeprefix("vario."))(vario)
 
 

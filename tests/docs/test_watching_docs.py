@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
+import select
 import shlex
 import shutil
 import signal
@@ -114,7 +116,8 @@ def test_elsewhere_the_state_knows_of_nothing_yet(told: list[Told], home: Path) 
     assert (home / done.line.rpartition(" ")[2]).is_file()
 
 
-def test_a_rehearsal_leaves_nothing_behind(told: list[Told], home: Path) -> None:
+@pytest.mark.usefixtures("told")
+def test_a_rehearsal_leaves_nothing_behind(home: Path) -> None:
     before = sorted(home.rglob("*"))
     with contextlib.chdir(home):
         run("vario watch sampled/my-run --rehearse --no-samples")
@@ -127,7 +130,7 @@ def test_the_line_for_cron_is_a_command_of_the_page(told: list[Told]) -> None:
     assert command in [done.line for done in told]
 
 
-def test_exit_codes(told: list[Told], home: Path) -> None:
+def test_exit_codes(home: Path) -> None:
     assert [row[0] for row in table_below(PAGE, "Exit codes")] == ["0", "1", "2", "3"]
     with contextlib.chdir(home):
         assert run("vario watch --test-alert").code == 2
@@ -138,12 +141,12 @@ def test_exit_codes(told: list[Told], home: Path) -> None:
 # what goes on
 
 
-def started(line: str, here: Path) -> subprocess.Popen[str]:
+def started(line: str, here: Path) -> subprocess.Popen[bytes]:
     """A command of the page in a shell, by this interpreter; its port is a free one."""
     words = shlex.join(VARIO)
     command = line.replace("vario watch", f"exec {words} watch").replace("--prometheus 10777", f"--prometheus {FREE}")
     return subprocess.Popen(
-        ["/bin/sh", "-c", command], cwd=here, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        ["/bin/sh", "-c", command], cwd=here, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         env={"PATH": "/usr/bin:/bin", "PYTHONPATH": f"{ROOT}/src", "HOME": str(here)},
     )  # fmt: skip
 
@@ -162,7 +165,7 @@ PIPED = "cat train.log | vario watch - --plain"
 
 
 @pytest.fixture(scope="module")
-def going(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, subprocess.Popen[str]]]:
+def going(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, subprocess.Popen[bytes]]]:
     """Both at once: what one waits for takes no time of the other."""
     here = copied(tmp_path_factory.mktemp("going"))
     rows = json.loads((here / "runs/good/trainer_state.json").read_text())["log_history"]
@@ -176,14 +179,18 @@ def going(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, subpro
         process.stdout.close()
 
 
-def heard(process: subprocess.Popen[str], *wanted: str) -> str:
+def heard(process: subprocess.Popen[bytes], *wanted: str) -> str:
     """What it says, until all that is wanted was said."""
     assert process.stdout is not None
-    said, end = "", time.monotonic() + SECONDS
-    while not all(word in said for word in wanted) and time.monotonic() < end and (line := process.stdout.readline()):
-        said += line
-    assert all(word in said for word in wanted), said
-    return said
+    said, end = b"", time.monotonic() + SECONDS
+    while not all(word.encode() in said for word in wanted) and time.monotonic() < end:
+        if select.select([process.stdout], [], [], 1.0)[0]:
+            part = os.read(process.stdout.fileno(), 1 << 16)
+            if not part:
+                break
+            said += part
+    assert all(word in said.decode() for word in wanted), said.decode()
+    return said.decode()
 
 
 def test_every_command_that_goes_on_is_started() -> None:
@@ -191,14 +198,14 @@ def test_every_command_that_goes_on_is_started() -> None:
     assert {*GOING} == {SHOWN_ON_A_TERMINAL, LINES, SERVED, PIPED, team}
 
 
-def test_standard_input_ends_with_its_writer(going: dict[str, subprocess.Popen[str]]) -> None:
+def test_standard_input_ends_with_its_writer(going: dict[str, subprocess.Popen[bytes]]) -> None:
     process = going[PIPED]
     said = heard(process, " ended")
     assert process.wait(SECONDS) == 0
     assert "plateau" in said
 
 
-def test_lines_and_numbers_until_a_signal(going: dict[str, subprocess.Popen[str]]) -> None:
+def test_lines_and_numbers_until_a_signal(going: dict[str, subprocess.Popen[bytes]]) -> None:
     process = going[SERVED]
     said = heard(process, "runs/good  ", "runs/my-run              stop        peaked    step 140")
     pattern = r"^\d{4}-\d\d-\d\dT\S+ runs/my-run step 140 opened critical kl-rises-while-reward-falls"
@@ -238,7 +245,8 @@ def test_the_screen_and_its_keys(tmp_path: Path) -> None:
 
     here = copied(tmp_path)
     (screen,) = blocks_of(PAGE, "screen")
-    with contextlib.chdir(here), terminal(*VARIO[1:], *shlex.split(SHOWN_ON_A_TERMINAL)[1:], size=(100, 34), cwd=here) as t:
+    words = (*VARIO[1:], *shlex.split(SHOWN_ON_A_TERMINAL)[1:])
+    with terminal(*words, size=(100, 34), cwd=here) as t:
         shown = t.until(lambda s: "last look" in s and "STOP" in s and "seen at step" in s, SECONDS)
         is_printed(Told("the screen", 0, shown, [screen]))
         t.press("?")
@@ -326,8 +334,14 @@ def test_a_state_beside_somebodys_log_sends_nothing(tmp_path: Path) -> None:
 
 
 def test_numbers_of_the_page() -> None:
-    assert (watching.MOST_RUNS, watching.SHARE_OF_ALL, followed.SHARE, followed.REMOTE_SECONDS) == (500, 0.25, 0.1, 30.0)
-    assert (followed.PATIENCE, CADENCE_ROWS, CADENCE_SHARE, WatchOptions().every) == (10.0, 10, 0.03, 2.0)
+    assert (watching.MOST_RUNS, watching.SHARE_OF_ALL, followed.SHARE) == (500, 0.25, 0.1)
+    assert (followed.REMOTE_SECONDS, followed.PATIENCE, CADENCE_ROWS, CADENCE_SHARE, WatchOptions().every) == (
+        30.0,
+        10.0,
+        10,
+        0.03,
+        2.0,
+    )
     assert (watched.STALLED_TIMES, watched.STALLED_LONGEST, watched.STALLED_SECONDS) == (10.0, 2.0, 600.0)
     assert (watched.REVIEW_SAMPLES, ReviewPlan().every, prometheus.PORT) == (8, 200, 10777)
     for said in (
@@ -336,6 +350,12 @@ def test_numbers_of_the_page() -> None:
         "`lost` after ten seconds", "`trouble` after ten seconds", "names eight of them every 200 steps", "at least 0.1",
     ):  # fmt: skip
         assert said in SAID, said
+
+
+def test_scripts_exist() -> None:
+    scripts = re.findall(r"`python (bench/\w+\.py)`", TEXT)
+    assert scripts
+    assert all((ROOT / script).is_file() for script in scripts)
 
 
 def test_names_of_rotated_files_are_known() -> None:

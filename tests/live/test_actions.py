@@ -14,7 +14,7 @@ import pytest
 
 from tests.live.growing import Growing, breaking
 from vario.errors import ConfigError
-from vario.surfaces.live import performing
+from vario.surfaces import outward
 from vario.surfaces.live.actions import Act, act_options, acts_of
 from vario.surfaces.live.desk import Desk
 from vario.surfaces.live.notices import Kind, Notice
@@ -86,6 +86,19 @@ def test_a_restart_does_not_act_again(tmp_path: Path) -> None:
     handed: list[tuple[Any, ...]] = []
     followed(asked(stop=BOTH), tmp_path, handed, rows=1000)  # what was written meanwhile is there at once
     assert handed == []
+
+
+def test_two_watchers_act_once(tmp_path: Path) -> None:
+    handed: list[tuple[Any, ...]] = []
+    desks = [Desk(asked(stop=BOTH), trainer=lambda *m: handed.append(m)) for _ in range(2)]
+    runs = [WatchedRun("run", Growing(breaking(), 1000)) for _ in desks]
+    for desk, watched in zip(desks, runs, strict=True):
+        desk.admit(watched, str(tmp_path))
+    notices = [watched.look() for watched in runs]  # both have seen it before either has noted it
+    for desk, watched, made in zip(desks, runs, notices, strict=True):
+        desk.handle(watched, made)
+        desk.close()
+    assert len(handed) == 1
 
 
 @pytest.mark.parametrize(
@@ -175,7 +188,7 @@ def test_a_command_that_fails_or_hangs_is_said(tmp_path: Path, monkeypatch: pyte
         perform(replace(command, target=f"{sys.executable} -c 'raise SystemExit(3)'"), "run", "stop")
     with pytest.raises(ActFailed, match="could not be started"):
         perform(replace(command, target=str(tmp_path / "none")), "run", "stop")
-    monkeypatch.setattr(performing, "SECONDS", 0.2)
+    monkeypatch.setattr(outward, "SECONDS", 0.2)
     with pytest.raises(ActFailed, match="was ended"):
         perform(replace(command, target=f"{sys.executable} -c 'import time; time.sleep(60)'"), "run", "stop")
 

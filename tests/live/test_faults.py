@@ -51,7 +51,7 @@ class Watcher:
             time.sleep(0.03)
 
     def ended(self) -> int:
-        return self.process.wait(PATIENCE)
+        return int(self.process.wait(PATIENCE))
 
 
 @contextmanager

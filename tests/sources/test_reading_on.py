@@ -89,7 +89,12 @@ def test_only_what_is_new_is_parsed(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     path.write_bytes(b'{"step": 1, "reward": 0.5}\n' * 5)
     fed: list[bytes] = []
     take = jsonl.JsonLines.feed
-    monkeypatch.setattr(jsonl.JsonLines, "feed", lambda self, data: (fed.append(data), take(self, data))[1])
+
+    def feed(self: jsonl.JsonLines, data: bytes) -> None:
+        fed.append(data)
+        take(self, data)
+
+    monkeypatch.setattr(jsonl.JsonLines, "feed", feed)
     growing.table(jsonl, path)
     with path.open("ab") as log:
         log.write(b'{"step": 2, "reward": 0.5}\n')

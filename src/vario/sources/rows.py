@@ -232,9 +232,7 @@ class Table:
         self.flush()
         self._blocks.pop(key, None)
 
-    def put_rows(
-        self, steps: Ints, columns: Mapping[str, tuple[Ints, Floats]], *, side_by_side: bool = False
-    ) -> None:
+    def put_rows(self, steps: Ints, columns: Mapping[str, tuple[Ints, Floats]], *, side_by_side: bool = False) -> None:
         """Take rows as columns: the step of each row, and for each key the rows that hold it with their values.
 
         Args:

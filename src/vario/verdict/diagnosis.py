@@ -182,7 +182,9 @@ def _verdict(look: Look, incidents: tuple[Incident, ...]) -> Verdict:
     open_names = frozenset(i.rule.name for i in _with_symptoms(incidents) if i.until is None)
     regime = regime_of(kl, score)
     trajectory = reconciled(trajectory_of(score, reward), score, open_names, regime)
-    onsets = [i.since for i in incidents if i.until is None and i.severity >= Severity.CRITICAL and i.rule.name in FATAL]
+    onsets = [
+        i.since for i in incidents if i.until is None and i.severity >= Severity.CRITICAL and i.rule.name in FATAL
+    ]
     best = best_checkpoint(look, score, min((s for s in onsets if s is not None), default=None))
     witnesses = _witnesses(look, kl)
     share = reward.share_of_ceiling if reward is not None else None

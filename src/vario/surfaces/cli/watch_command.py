@@ -6,7 +6,8 @@ import argparse
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 OK, FAILED = 0, 2
 LOOPBACK = "127.0.0.1"
+REST = 0.25
+"""Of the time that a turn takes, what is left to the machine before the next one, where turns are long."""
 
 
 def add_watch(commands: Commands) -> None:
@@ -96,18 +99,20 @@ def _follow(options: argparse.Namespace, wishes: LiveWishes) -> int:
     from vario.surfaces.live.watching import Watching
 
     watching = Watching(options.paths, options, wishes)
+    told = 0
     try:
         with _exported(options.prometheus, watching):
             if options.once:
-                _lines(watching, once=True)
+                told = _lines(watching, once=True)
             elif options.plain or not (sys.stdout.isatty() and sys.stdin.isatty()) or "-" in options.paths:
-                _lines(watching)
+                told = _lines(watching)
             else:
                 from vario.surfaces.terminal.show import show
 
                 return show(watching)
     finally:
         watching.close()
+        _say(watching.messages[told:])  # what the last alerts and acts have come to
     return OK
 
 
@@ -132,8 +137,13 @@ def _exported(wished: str | None, watching: Watching) -> Iterator[None]:
         yield
 
 
-def _lines(watching: Watching, *, once: bool = False) -> None:
-    """Print what changes; ends with the last run, or at a signal."""
+def _say(messages: Sequence[str]) -> None:
+    for text in messages:
+        print(f"vario: {text}", file=sys.stderr)
+
+
+def _lines(watching: Watching, *, once: bool = False) -> int:
+    """Print what changes; ends with the last run, or at a signal. Gives how many messages were shown."""
     from vario.surfaces.live.watched import Status
     from vario.surfaces.terminal.plain import line_of, status_line
 
@@ -147,6 +157,7 @@ def _lines(watching: Watching, *, once: bool = False) -> None:
     shown: dict[str, tuple[str, str]] = {}
     told = 0
     while not enough.is_set():
+        began = time.monotonic()
         watching.turn(lambda notice: print(line_of(notice), flush=True))
         for watched in watching.runs:
             diagnosis = watched.diagnosis
@@ -154,10 +165,11 @@ def _lines(watching: Watching, *, once: bool = False) -> None:
             if shown.get(watched.name) != stands:
                 shown[watched.name] = stands
                 print(status_line(watched))
-        for text in watching.messages[told:]:
-            print(f"vario: {text}", file=sys.stderr)
+        _say(watching.messages[told:])
         told = len(watching.messages)
         sys.stdout.flush()
         if once or (watching.runs and all(w.status is Status.ENDED for w in watching.runs)):
-            return
-        enough.wait(watching.every)
+            return told
+        took = time.monotonic() - began
+        enough.wait(max(watching.every - took, REST * took))
+    return told

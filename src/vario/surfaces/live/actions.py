@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -57,6 +58,13 @@ class Act:
     confidence: str
     evidence: str
     target: str = ""
+    detected_at: int | None = None
+
+    @property
+    def key(self) -> str:
+        """What tells it from every other act on this run; the same for everybody who watches it."""
+        where = hashlib.sha256(self.target.encode()).hexdigest()[:8] if self.target else ""
+        return f"{self.action}:{where}:{self.subject}:{self.detected_at}"
 
     @property
     def text(self) -> str:
@@ -130,4 +138,5 @@ def acts_of(options: ActOptions, notice: Notice) -> Iterator[Act]:
                 notice.confidence,
                 notice.text,
                 action.target,
+                None if notice.finding is None else notice.finding.detected_at,
             )

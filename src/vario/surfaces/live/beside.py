@@ -36,8 +36,8 @@ PAUSE = 1.0
 """Seconds between two rounds at the most: what is due by the clock (a stall) is seen that soon."""
 GATHER = 0.1
 """Seconds in which what comes is taken together: a trainer that logs fast is not looked at for each of its rows."""
-INBOX = 64
-"""Messages that are read ahead; then the pipe fills, and the training's thread for it waits, not the training."""
+INBOX = 10_000
+"""Messages that are read ahead, so that a disk that hangs here does not fill the pipe: the last one must get through."""
 LEVELS = {"critical": logging.ERROR, "warning": logging.WARNING}
 TOLD = (Kind.REPLACED, Kind.STALLED, Kind.DIED, Kind.REVIEW, Kind.TROUBLE)
 """Beside findings, what is written into the training's own log; the end tells itself there."""

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import getpass
+import os
+import socket
 import time
+import uuid
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
@@ -16,6 +19,7 @@ from vario.surfaces.live.performing import ActFailed, perform
 from vario.surfaces.live.remembering import Memory
 from vario.surfaces.live.watched import Review, WatchedRun
 from vario.surfaces.live.wishes import LiveWishes
+from vario.surfaces.state import State
 from vario.surfaces.state.acts import Act as Kept
 from vario.surfaces.state.silences import Silence
 
@@ -24,6 +28,8 @@ SETTLING_SECONDS = 5.0
 """Longer than a store takes, on a bad day, to write down that an alert is due."""
 HISTORY = 1_000
 """Notices that stay in memory for the surfaces; the store keeps more."""
+MESSAGES = 1_000
+"""Different sentences that are shown: who needs more of them has the first ones to mend."""
 
 
 class Desk:
@@ -52,6 +58,7 @@ class Desk:
         self.messages: list[str] = []
         self.acts: list[tuple[Act, str]] = []
         self._given = 0
+        self._by = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
         self._trainer = trainer
         self._clock = clock
         self._memory = Memory(self.say, wishes.watch.state)
@@ -61,8 +68,8 @@ class Desk:
 
     def say(self, text: str) -> None:
         """Something that the user must know; the same sentence only once."""
-        if text not in self.messages:
-            self.messages.append(text)
+        if text not in self.messages and len(self.messages) <= MESSAGES:
+            self.messages.append(text if len(self.messages) < MESSAGES else "more was said, and is not shown")
 
     def take_messages(self) -> list[str]:
         """What was said since the last time."""
@@ -156,14 +163,28 @@ class Desk:
     def _act(self, act: Act, watched: WatchedRun) -> None:
         if self.wishes.act.dry_run:
             self._done(act, watched, "dry run: nothing was done")
+        elif act.action in IN_TRAINER and self._trainer is None:
+            self._done(act, watched, "not done: only vario's callback in the training can do it")
+        elif not self._is_ours(act, watched):
+            return
         elif act.action not in IN_TRAINER:
             verdict = "" if watched.diagnosis is None else str(watched.diagnosis.verdict)
             self._outside.submit(self._perform, act, watched, verdict)
-        elif self._trainer is None:
-            self._done(act, watched, "not done: only vario's callback in the training can do it")
-        else:
+        elif self._trainer is not None:
             self._trainer("act", act.action, act.text)
             self._done(act, watched, "handed to the training")
+
+    def _is_ours(self, act: Act, watched: WatchedRun) -> bool:
+        """Whether no other watcher of this run has done it: one act for one finding, whoever sees it first."""
+        key, now = f"act:{act.key}", self._clock()
+
+        def claim(state: State, run: str) -> bool:
+            ours = state.claim(run, key, now, self._by, subject=f"act:{act.action}", payload="{}")
+            if ours:
+                state.sent(run, key, now)
+            return ours
+
+        return self._memory.ask(watched.name, claim, True)
 
     def _perform(self, act: Act, watched: WatchedRun, verdict: str) -> None:
         try:

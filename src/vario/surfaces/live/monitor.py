@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     from vario.verdict import Diagnosis
 
 CLOSING_SECONDS = 20.0
-DIAGNOSIS_SECONDS = 2.0
+LAST_WORDS_SECONDS = 0.2
+"""What may be left to tell when the time for closing is over gets so much more."""
+DIAGNOSIS_SECONDS = 5.0
 """How long a diagnosis waits for rows and completions that were handed over just before it."""
 ON_DEVICE = 64
 """Rows that may wait for a device; of those beyond it the values on the device are left out."""
@@ -224,7 +226,7 @@ class Monitor:
             )
         choice, finish = self._wished()
         place = self._directory or self._place
-        dumps = [str(Path(place) / FOLDER)] if place is not None else []
+        dumps = [str(Path(place) / FOLDER)] if place is not None and (Path(place) / FOLDER).exists() else []
         return diagnose(finish(with_dumps(interpret(made), dumps, SampleOptions(workers=1))), choice=choice)
 
     def close(self, timeout: float = CLOSING_SECONDS) -> None:
@@ -359,14 +361,13 @@ class Monitor:
 
     def _wished(self) -> tuple[Choice, Callable[[Run], Run]]:
         """Which rules are asked, and what is declared; without the project file where that is broken."""
-        from vario.errors import ConfigError
         from vario.rules.choice import Choice
         from vario.surfaces.live.wishes import finish_of
 
         try:
             return finish_of(self._directory or str(self._hello["cwd"]))
-        except ConfigError as error:
-            self._fail(f"{error}; diagnosed without it")
+        except Exception as error:  # a file that is broken, rules of the user's own, a working folder that is gone
+            self._fail(f"diagnosed without what is declared ({_said(error)})")
             return Choice(), lambda run: run
 
     def _fail(self, text: str) -> None:
@@ -404,7 +405,7 @@ class Monitor:
             self._keeper.join(max(0.0, deadline - time.monotonic()))
             if not self._courier.finish(reason, deadline):
                 self._fail("the judging process had not ended when the time for closing was over; it goes on by itself")
-        self._teller.close(deadline)
+        self._teller.close(max(deadline, time.monotonic() + LAST_WORDS_SECONDS))
 
     # what follows runs off the training thread
 
@@ -499,7 +500,7 @@ class Monitor:
 
     def _forget(self) -> None:
         """In a forked child: nothing of this is its own."""
-        self._alive = False
+        self._alive = self._speaks = False
         self._clear()
         self._courier = Courier(self._hello, self._recorder, self._lock, self._hear, self._fail)
 

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
-import subprocess
-import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
@@ -14,10 +11,8 @@ from pathlib import Path
 
 from vario.errors import VarioError
 from vario.surfaces.live.actions import Act
+from vario.surfaces.outward import SECONDS, NotDelivered, run_command, write_whole
 from vario.surfaces.privacy import masked
-
-SECONDS = 30.0
-"""A command or webhook that takes longer has failed: whoever has more to do starts it and returns."""
 
 
 class ActFailed(VarioError):
@@ -40,45 +35,22 @@ def perform(act: Act, run: str, verdict: str) -> None:
         "evidence": masked(act.evidence),
         "verdict": masked(verdict),
     }
-    if act.action == "sentinel":
-        _write(Path(act.target).expanduser(), document)
-    elif act.action == "command":
-        _call(act.target, document)
-    else:
-        _post(act.target, document)
-
-
-def _write(path: Path, document: Mapping[str, object]) -> None:
-    """Whole or not at all: a trainer that looks for the file never finds half of it."""
     try:
-        with tempfile.NamedTemporaryFile(
-            "w", encoding="utf-8", dir=path.parent, prefix=f".{path.name}-", delete=False
-        ) as file:
-            json.dump(document, file, ensure_ascii=False)
-        Path(file.name).replace(path)
-    except OSError as error:
-        raise ActFailed(f"{path}: cannot be written ({error.strerror or error})") from error
+        if act.action == "sentinel":
+            write_whole(Path(act.target).expanduser(), document)
+        elif act.action == "command":
+            run_command(_words(act.target), document)
+        else:
+            _post(act.target, document)
+    except NotDelivered as error:
+        raise ActFailed(f"the {act.action} {error}") from None
 
 
-def _call(command: str, document: Mapping[str, object]) -> None:
+def _words(command: str) -> list[str]:
     try:
-        words = shlex.split(command)
-        told = {f"VARIO_{key.upper()}": str(value) for key, value in document.items()}
-        done = subprocess.run(
-            words,
-            input=json.dumps(document).encode(),
-            env={**os.environ, **{k: v.replace("\0", "?") for k, v in told.items()}},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            timeout=SECONDS,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise ActFailed(f"the command took more than {SECONDS:.0f} s and was ended") from error
-    except (OSError, ValueError) as error:
-        raise ActFailed(f"the command could not be started ({type(error).__name__})") from error
-    if done.returncode:
-        raise ActFailed(f"the command ended with exit code {done.returncode}")
+        return shlex.split(command)
+    except ValueError as error:
+        raise ActFailed(f"the command cannot be read ({error})") from None
 
 
 def _post(url: str, document: Mapping[str, object]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 
@@ -112,7 +113,8 @@ class Recorded:
     def run(self) -> Run:
         """Everything that was recorded, with the completions that lie where they were written."""
         table = table_of(self.recorder, self.path, self.config, self.intervals, timed=self._timed)
-        return self._finish(with_dumps(interpret(table), self.dumps, self.samples))
+        dumps = [place for place in self.dumps if Path(place).exists()]
+        return self._finish(with_dumps(interpret(table), dumps, self.samples))
 
     def poll(self) -> Polled:
         """The run where a look is due, or the training has ended; else how many rows there are."""

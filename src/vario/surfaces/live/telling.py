@@ -23,13 +23,17 @@ class Teller:
         self._things: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
         self._lock = threading.RLock()  # a signal's handler may come in between
         self._thread: threading.Thread | None = None
+        self._closed = False
 
     def put(self, thing: Callable[[], object]) -> None:
-        """Have something done.
+        """Have something done; here and now, once this is closed.
 
         Raises:
             RuntimeError: no thread can be started.
         """
+        if self._closed:
+            self._do(thing)
+            return
         if self._things.qsize() >= MOST:
             return
         with self._lock:
@@ -42,15 +46,24 @@ class Teller:
     def close(self, deadline: float) -> None:
         """Wait until everything is told, or the time has come."""
         with self._lock:
-            thread, self._thread = self._thread, None
-        if thread is not None:
+            thread = self._thread
+        if thread is not None and not self._closed:
             self._things.put(None)
             if thread is not threading.current_thread():
                 thread.join(max(0.0, deadline - time.monotonic()))
+        self._closed = True
 
     def _run(self) -> None:
-        while (thing := self._things.get()) is not None:
-            try:
-                thing()
-            except Exception as error:  # a logger of the user's, a hook of the user's
-                self._failed(error)
+        ending = False
+        while not (ending and self._things.empty()):
+            thing = self._things.get()
+            if thing is None:
+                ending = True
+            else:
+                self._do(thing)
+
+    def _do(self, thing: Callable[[], object]) -> None:
+        try:
+            thing()
+        except Exception as error:  # a logger of the user's, a hook of the user's
+            self._failed(error)

@@ -27,6 +27,8 @@ STALLED_LONGEST = 2.0
 """Times the longest pause so far: what a run has done before (an evaluation, a save) is no stall."""
 STALLED_SECONDS = 600.0
 """No run is called stalled sooner: compilation, a checkpoint of hundreds of GiB and a queue take minutes."""
+MOST_STEPS = ("max_steps", "trainer.total_training_steps", "total_training_steps")
+"""Settings that hold the step at which a run ends."""
 REVIEW_SAMPLES = 8
 ARRIVALS = 512
 """Pauses between rows that are remembered."""
@@ -171,7 +173,7 @@ class WatchedRun:
             notices += self._take(polled.run, polled, now)
         elif polled.rows is not None:
             notices += self._arrived(polled.rows, polled.written_at, now)
-        if polled.ended and self.status is not Status.ENDED:
+        if (polled.ended or self._is_complete()) and self.status is not Status.ENDED:
             notices += self._end(now)
         elif polled.run is None and not polled.lost:
             notices += self._quiet(now)
@@ -184,6 +186,14 @@ class WatchedRun:
         is_new = kind not in self.troubles
         self.troubles[kind] += 1
         return [self._about(Kind.TROUBLE, text, self.clock())] if is_new else []
+
+    def _is_complete(self) -> bool:
+        """Whether the run has made all the steps that its settings ask for."""
+        run = self.run
+        if run is None or run.last_step is None:
+            return False
+        wished = [run.config.get(key) for key in MOST_STEPS]
+        return any(isinstance(n, int | float) and 0 < n <= run.last_step for n in wished)
 
     def reviewed(self, step: int, at: float) -> None:
         """Somebody has read completions."""
@@ -224,7 +234,8 @@ class WatchedRun:
         self._came_at = at if had is None else max(at, had)
         self.last_row_at = now - age
         back = self.status in (Status.STALLED, Status.LOST, Status.ENDED)
-        self.status = Status.LIVE
+        # what had been silent for long before anybody watched is no news: it is shown, and nobody is told
+        self.status = Status.STALLED if had is None and age >= (self.stalled_after or STALLED_SECONDS) else Status.LIVE
         return [self._about(Kind.RESUMED, "rows come again", now)] if back else []
 
     def _judge(self, run: Run, now: float) -> list[Notice]:

@@ -218,7 +218,14 @@ class Watching:
         source: Source = (
             Piped(sys.stdin.buffer, read_run)
             if where == "-"
-            else Followed(where, read_run, which=which, name=self._unique(which or where), share=self._share, clock=self._monotonic)
+            else Followed(
+                where,
+                read_run,
+                which=which,
+                name=self._unique(which or where),
+                share=self._share,
+                clock=self._monotonic,
+            )
         )
         self._places.add((where, which))
         wished.known[name] = self._watch(source, where, wishes)

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import os
 import shlex
-import signal
-import subprocess
-from contextlib import suppress
 from pathlib import Path
 
 from vario.errors import ConfigError
 from vario.surfaces.alerts.channels.base import ChannelError, Here, id_of
 from vario.surfaces.alerts.message import Alert
-
-SECONDS = 30.0
-"""A command that takes longer has failed: whoever has more to do starts it and returns."""
+from vario.surfaces.outward import SECONDS, NotDelivered, run_command
 
 
 class CommandChannel:
@@ -45,26 +38,7 @@ class CommandChannel:
         Raises:
             ChannelError: it could not be started, took too long, or ended with another exit code than 0.
         """
-        document = alert.document()
-        told = {f"VARIO_{k.upper()}": "" if v is None else str(v).replace("\0", "?") for k, v in document.items()}
         try:
-            process = subprocess.Popen(
-                self._words,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                env={**os.environ, **told},
-                start_new_session=True,  # what it starts is ended with it
-            )
-        except (OSError, ValueError) as error:
-            raise ChannelError(f"could not be started ({type(error).__name__})") from None
-        with process:
-            try:
-                process.communicate(json.dumps(document).encode(), self._seconds)
-            except subprocess.TimeoutExpired:
-                with suppress(OSError):
-                    os.killpg(process.pid, signal.SIGKILL)
-                process.kill()
-                raise ChannelError(f"took more than {self._seconds:g} s and was ended") from None
-        if process.returncode:
-            raise ChannelError(f"ended with exit code {process.returncode}")
+            run_command(self._words, alert.document(), self._seconds)
+        except NotDelivered as error:
+            raise ChannelError(str(error)) from None

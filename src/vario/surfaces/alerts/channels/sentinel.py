@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import os
-import tempfile
-from contextlib import suppress
 from pathlib import Path
 
 from vario.errors import ConfigError
 from vario.surfaces.alerts.channels.base import ChannelError, Here, id_of
 from vario.surfaces.alerts.message import Alert
-
-READABLE = 0o644
-"""Everybody may read it, as with a file that is written the usual way: a scheduler is often another user."""
+from vario.surfaces.outward import NotDelivered, write_whole
 
 
 class SentinelChannel:
@@ -39,20 +33,7 @@ class SentinelChannel:
         Raises:
             ChannelError: it cannot be written.
         """
-        made: str | None = None
         try:
-            with tempfile.NamedTemporaryFile(
-                "w", encoding="utf-8", dir=self._path.parent, prefix=f".{self._path.name}-", delete=False
-            ) as file:
-                made = file.name
-                json.dump(alert.document(), file, ensure_ascii=False, indent=1)
-                file.write("\n")
-                file.flush()
-                os.fsync(file.fileno())
-            Path(made).chmod(READABLE)
-            Path(made).replace(self._path)
-        except OSError as error:
-            if made is not None:
-                with suppress(OSError):
-                    Path(made).unlink()
-            raise ChannelError(f"cannot be written ({error.strerror or type(error).__name__})") from None
+            write_whole(self._path, alert.document())
+        except NotDelivered as error:
+            raise ChannelError(str(error)) from None
