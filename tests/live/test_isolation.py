@@ -21,7 +21,8 @@ import pytest
 import vario
 from tests.live.test_monitor import history, shown
 from tests.live.training import train, until
-from vario.surfaces.live import courier, judging_process, monitor as monitor_module
+from vario.surfaces.live import courier, judging_process
+from vario.surfaces.live import monitor as monitor_module
 from vario.surfaces.live.monitor import Monitor
 from vario.surfaces.live.row_log import NAME, rows_in
 

@@ -10,8 +10,6 @@ import math
 import os
 import pickle
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -388,4 +386,4 @@ def test_an_unused_monitor_costs_no_process_and_no_thread(tmp_path: Path) -> Non
     assert monitor.beside is None
     assert threading.active_count() == before
     monitor.close()
-    assert not os.listdir(tmp_path)
+    assert not list(tmp_path.iterdir())
