@@ -191,7 +191,7 @@ def test_a_run_that_cannot_be_judged_is_told_and_the_next_look_is_taken(talk: Ta
         patch.setattr(talk.beside.watched, "look", lambda: 1 / 0)
         talk.rows(1, 10)
         assert talk.beside.turn()
-    assert "could not be judged (ZeroDivisionError" in told(talk.heard(), "notice")[0]
+    assert "could not be judged (ZeroDivisionError" in told(talk.heard(), "failure")[0]
     talk.rows(11, 20)
     talk.beside.turn()
     assert talk.beside.watched.diagnosis is not None
@@ -221,7 +221,7 @@ def test_a_log_that_is_removed_is_told_and_written_again(talk: Talk, tmp_path: P
     (tmp_path / NAME).unlink()
     talk.rows(11, 12)
     talk.beside.turn()
-    assert any("removed" in text for text in told(talk.heard(), "notice"))
+    assert any("removed" in text for text in told(talk.heard(), "failure"))
     assert [step for step, *_ in rows_in(tmp_path / NAME)] == list(range(1, 13))
 
 

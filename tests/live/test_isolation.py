@@ -86,6 +86,40 @@ def test_a_judging_process_that_dies_idle_is_there_again_to_see_the_training_die
     assert steps_in(tmp_path / "run") == list(range(1, 13))
 
 
+def test_a_judging_process_that_takes_the_place_of_another_repeats_nothing(tmp_path: Path) -> None:
+    sentinel = tmp_path / "acted"
+    act = {"command": {"severity": "warning", "confidence": "low", "run": f"sh -c 'echo $VARIO_FINDING >> {sentinel}'"}}
+    monitor = Monitor(act=act)  # without a folder: what was told is remembered here only
+    for step in range(1, 61):
+        monitor.log(step, {"reward": 0.0, "kl": 0.01})
+    until(sentinel.exists)
+    first = monitor.beside
+    assert first is not None
+    os.kill(first, signal.SIGKILL)
+    for step in range(61, 121):
+        monitor.log(step, {"reward": 0.0, "kl": 0.01})
+    monitor.close(60.0)
+    acted = sentinel.read_text().split()
+    assert len(acted) == len(set(acted))
+    told_of = [text.split()[0] for text in monitor.notices if " since step " in text]
+    assert len(told_of) == len(set(told_of)) > 0
+
+
+def test_a_training_that_pauses_is_not_taken_for_a_judging_process_that_hangs(monkeypatch) -> None:
+    monkeypatch.setattr(courier, "SILENT_SECONDS", 0.3)
+    monkeypatch.setattr(courier, "IDLE_SECONDS", 0.05)
+    monitor = Monitor(rank=0)
+    log(monitor, range(1, 11))
+    until(lambda: monitor._courier._process is not None and monitor._courier._process.taken >= 2)
+    process = monitor._courier._process
+    assert process is not None
+    process.heard_at = process.asked_at = time.monotonic() - 3600.0  # an hour of nothing to do
+    log(monitor, range(11, 12))
+    until(lambda: process.taken >= process.sent > 2)
+    monitor.close()
+    assert not monitor.failures
+
+
 def test_a_judging_process_that_hangs_holds_nothing_up_and_fills_nothing(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(courier, "SILENT_SECONDS", 0.3)
     monkeypatch.setattr(courier, "WAITING_CHARACTERS", 100_000)
@@ -195,9 +229,9 @@ def test_a_folder_that_cannot_be_made_is_told_once(tmp_path: Path) -> None:
     monitor = Monitor(directory="/proc/vario-run")
     log(monitor, range(1, 31), samples=[{"prompt": "p", "completion": "c"}])
     monitor.close()
-    texts = [text for text in monitor.notices if "/proc/vario-run" in text]
-    assert len([text for text in texts if "the log of rows could not be written" in text]) == 1
-    assert len([text for text in texts if "completions could not be written" in text]) == 1
+    assert len(told(monitor, "the log of rows could not be written: /proc/vario-run")) == 1
+    assert len(told(monitor, "completions could not be written to /proc/vario-run")) == 1
+    assert set(monitor.failures.values()) == {1}
     assert monitor.diagnosis().run.last_step == 30
 
 
@@ -219,7 +253,7 @@ def test_a_full_disk_is_told_once_and_the_run_is_judged(small_disk: Path) -> Non
         monitor.log(step, {"reward": 0.5 if step < 400 else 0.0, "kl": 0.01 * step, "note": 1.0})
     until(lambda: monitor.should_stop)
     monitor.close(60.0)
-    assert len([text for text in monitor.notices if "the log of rows could not be written" in text]) == 1
+    assert len(told(monitor, "the log of rows could not be written")) == 1
     steps = steps_in(small_disk)
     assert steps == list(range(1, len(steps) + 1))
     assert len(steps) < 1000
@@ -232,10 +266,10 @@ def test_a_folder_that_is_removed_is_made_again_with_every_row(tmp_path: Path) -
     until(lambda: len(steps_in(folder)) == 20)
     shutil.rmtree(folder)
     log(monitor, range(21, 41))
-    until(lambda: any("removed" in text for text in monitor.notices))
+    until(lambda: told(monitor, "removed"))
     monitor.close()
     assert steps_in(folder) == list(range(1, 41))
-    assert len([text for text in monitor.notices if "removed" in text]) == 1
+    assert len(told(monitor, "removed")) == 1
 
 
 def test_a_working_folder_that_is_gone_is_told(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ import gc
 import json
 import logging
 import math
-import os
 import pickle
 import signal
 import threading

@@ -347,7 +347,10 @@ class Reading:
         many points at the pace of those so far: a young run that rises slowly is as flat as one that never will.
         """
         trend = self.trend
-        return self.flat() and trend is not None and self.gains_at_most(rows) < sds * max(trend.noise_sd, 1e-12)
+        if trend is None or not self.flat():
+            return False
+        most = self.gains_at_most(rows) if rows else trend.high * trend.points
+        return most < sds * max(trend.noise_sd, 1e-12)
 
     def gains_at_most(self, rows: int = PATIENCE) -> float:
         """Upper bound (95 %) of its rise over `rows` points, or over all where they are more, at the pace so far.

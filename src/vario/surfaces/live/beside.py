@@ -24,7 +24,7 @@ from vario.run import Run
 from vario.surfaces.live import link
 from vario.surfaces.live.desk import Desk
 from vario.surfaces.live.kept_samples import FOLDER, TEMPORARY_BYTES, KeptSamples
-from vario.surfaces.live.notices import OF_FINDINGS, Kind, Notice
+from vario.surfaces.live.notices import OF_FINDINGS, Kind, Notice, Standing
 from vario.surfaces.live.recorded import Recorded
 from vario.surfaces.live.row_log import NAME, Row, RowLog, rows_in
 from vario.surfaces.live.watched import WatchedRun
@@ -39,8 +39,8 @@ GATHER = 0.1
 INBOX = 10_000
 """Messages that are read ahead, so that a disk that hangs here does not fill the pipe: the last one must get through."""
 LEVELS = {"critical": logging.ERROR, "warning": logging.WARNING}
-TOLD = (Kind.REPLACED, Kind.STALLED, Kind.DIED, Kind.REVIEW, Kind.TROUBLE)
-"""Beside findings, what is written into the training's own log; the end tells itself there."""
+TOLD = (Kind.REPLACED, Kind.STALLED, Kind.DIED, Kind.REVIEW)
+"""Beside findings and troubles, what is written into the training's own log; the end tells itself there."""
 DIED = "died"
 CLOSED = "closed"
 
@@ -58,9 +58,11 @@ class Beside:
         self._lock = threading.Lock()
         self._taken = self._said_taken = 1
         self._behind = int(str(hello["rows"]))
-        with contextlib.suppress(OSError):  # the folder may be gone
-            os.chdir(str(hello["cwd"]))
         directory = hello["directory"]
+        with contextlib.suppress(OSError):  # the folder may be gone, or not be made: that is told when something is written
+            os.chdir(str(hello["cwd"]))
+            if directory:
+                Path(str(directory)).mkdir(parents=True, exist_ok=True)
         self._temporary = None if directory else str(hello.get("place") or tempfile.mkdtemp(prefix="vario-"))
         self._directory = Path(str(directory or self._temporary))
         with contextlib.suppress(OSError):  # the state goes beside the run where there is a folder for it
@@ -83,7 +85,10 @@ class Beside:
         )
         self.desk = self._desk(wishes, choice)
         self.desk.admit(self.watched, str(directory) if directory else None)
-        self._loud: set[str] = set()
+        for name, *rest in cast("list[tuple[str, str, str, int | None, int]]", hello.get("told", [])):
+            self.watched.told[name] = Standing(name, *rest)
+        self._told = dict(self.watched.told)
+        self._loud = {name for name, told in self._told.items() if told.severity != "info"}
         self._acted = 0
         self._reason = DIED
         self._log: RowLog | None = None
@@ -169,8 +174,13 @@ class Beside:
         if over and self._reason != CLOSED:
             notices.append(self._death())
         self.desk.handle(self.watched, notices)
+        if self.watched.told != self._told:  # a process that has to take this one's place repeats nothing
+            self._told = dict(self.watched.told)
+            self.say("told", [(t.name, t.severity, t.confidence, t.since, t.step) for t in self._told.values()])
         for notice in notices:
-            if self._is_loud(notice):
+            if notice.kind is Kind.TROUBLE:
+                self.say("failure", notice.text)
+            elif self._is_loud(notice):
                 level = LEVELS.get(notice.severity, logging.INFO)
                 self.say("notice", level, f"{notice.title}\n{notice.text}".strip())
         self._pass_on_messages()

@@ -257,7 +257,8 @@ class Courier:
         process = self._process
         if process is None or process.gone.is_set() or process.taken >= process.sent:
             return
-        if time.monotonic() - process.heard_at > SILENT_SECONDS and self._silence_told != process.pid:
+        silent = time.monotonic() - max(process.heard_at, process.asked_at)
+        if silent > SILENT_SECONDS and self._silence_told != process.pid:
             self._silence_told = process.pid
             self._fail(
                 f"the judging process (pid {process.pid}) has not answered for {SILENT_SECONDS / 60:.0f} minutes; "

@@ -24,7 +24,8 @@ class JudgingProcess:
     Attributes:
         pid: its number.
         sent: messages sent; the caller's thread counts. taken: how many of them it says it has taken.
-        heard_at: when it last said anything, by the monotonic clock.
+        started_at, heard_at, asked_at: when it was started, when it last said anything, and since when something
+            waits to be taken; by the monotonic clock.
         finished: it has done all that was asked before it ended.
         speaks: False once what came from it was no message of ours: another program.
         gone: set when it has ended.
@@ -62,7 +63,7 @@ class JudgingProcess:
             for fd in (inward, outward):
                 link.close(fd)
         self.pid = self._popen.pid
-        self.started_at = self.heard_at = time.monotonic()
+        self.started_at = self.heard_at = self.asked_at = time.monotonic()
         self._listener = threading.Thread(target=self._listen, name="vario-answers", daemon=True)
         try:
             self._listener.start()
@@ -85,6 +86,8 @@ class JudgingProcess:
             OSError: it reads no more, or `given_up` says that nobody waits for it.
         """
         link.write(self._questions, *message, given_up=given_up)
+        if self.taken >= self.sent:
+            self.asked_at = time.monotonic()
         self.sent += 1
 
     def hang_up(self) -> None:

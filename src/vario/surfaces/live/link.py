@@ -6,6 +6,7 @@ written as descriptors: a buffered stream would hold a lock at the end of the in
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
 import select
@@ -132,19 +133,18 @@ def _above_standard(fd: int) -> int:
 
 def close(fd: int) -> None:
     """Close an end of a pipe; once, and never what has its number by now."""
-    with _lock:
+    with _lock, contextlib.suppress(OSError):  # a training that closed what it did not open
         if fd in _pipes:
             _pipes.discard(fd)
             os.close(fd)
 
 
 def _close_in_child() -> None:
-    try:
-        for fd in _pipes:
+    for fd in _pipes:
+        with contextlib.suppress(OSError):
             os.close(fd)
-    finally:
-        _pipes.clear()
-        _lock.release()
+    _pipes.clear()
+    _lock.release()
 
 
 if hasattr(os, "register_at_fork"):

@@ -110,7 +110,7 @@ class Monitor:
         sections = {"alerts": alerts, "act": act, "watch": watch}
         self._clear()
         self._config = self._section("config", config) or {}
-        self._directory = None if directory is None else self._absolute(directory)
+        self._directory = self._folder(directory)
         self._write_log = write_log
         self._earlier = bytes_there(self._directory) if self._directory and write_log and self._alive else 0
         self._hello = {
@@ -277,6 +277,12 @@ class Monitor:
             return None
         made = self._guarded(word, lambda: settings(given))
         return made if isinstance(made, dict) else None
+
+    def _folder(self, directory: str | Path | None) -> str | None:
+        if directory is not None and "://" in str(directory):
+            self._fail("Monitor(directory=…) is a folder of this machine, not an address: nothing is kept")
+            return None
+        return None if directory is None else self._absolute(directory)
 
     def _absolute(self, path: str | Path) -> str:
         """A path that stays right when the training goes elsewhere; as it is where the working folder is gone."""
@@ -457,6 +463,8 @@ class Monitor:
                 self._tell(int(str(level)), str(text))
             elif kind == "failure":
                 self._fail(str(rest[0]))
+            elif kind == "told":
+                self._courier.greet_with("told", rest[0])
             elif kind == "earlier":
                 self._earlier = int(str(rest[0]))
             elif kind == "place":
