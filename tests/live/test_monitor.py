@@ -13,6 +13,8 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -23,6 +25,7 @@ from tests.conftest import GOLDEN
 from tests.live.training import train, until
 from vario.surfaces.cli import main
 from vario.surfaces.live import monitor as monitor_module
+from vario.surfaces.live.handover import OnDevice, Slot
 from vario.surfaces.live.monitor import Monitor, rank_of
 from vario.surfaces.live.row_log import NAME, rows_in
 from vario.surfaces.state import State, place_of, run_key
@@ -66,7 +69,9 @@ def broken(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Monitor, 
     for row in rows:
         step = row["step"]
         right = float(step < 90)
-        rows_of_step = [{"prompt": f"p{i // 4}", "completion": f"c{i} {step}", "reward": right * (i % 2)} for i in range(8)]
+        rows_of_step = [
+            {"prompt": f"p{i // 4}", "completion": f"c{i} {step}", "reward": right * (i % 2)} for i in range(8)
+        ]
         samples = rows_of_step if step % 2 else {k: [r[k] for r in rows_of_step] for k in rows_of_step[0]}
         monitor.log(step, row, samples if step < last else None)
         if step % 10 == 0:
@@ -223,7 +228,10 @@ def test_failures_are_counted_told_once_and_bounded(caplog) -> None:
             monitor.log("no step", {"reward": 1.0})  # type: ignore[arg-type]
             monitor._fail(f"another {i} " + "x" * 10_000)
         monitor.close()
-    assert monitor.failures["a row could not be taken (ValueError: invalid literal for int() with base 10: 'no step')"] == 1000
+    assert (
+        monitor.failures["a row could not be taken (ValueError: invalid literal for int() with base 10: 'no step')"]
+        == 1000
+    )
     assert len(monitor.failures) == monitor_module.FAILURES + 1
     assert sum(monitor.failures.values()) == 2000
     assert len(caplog.records) == monitor_module.FAILURES + 1
@@ -260,7 +268,11 @@ def test_the_rank_is_the_launchers() -> None:
 
 def test_copies_have_nothing_to_say() -> None:
     monitor = Monitor(directory="somewhere", rank=0)
-    for other in (copy.copy(monitor), copy.deepcopy(monitor), *(pickle.loads(pickle.dumps(monitor, p)) for p in range(6))):
+    for other in (
+        copy.copy(monitor),
+        copy.deepcopy(monitor),
+        *(pickle.loads(pickle.dumps(monitor, p)) for p in range(6)),
+    ):
         other.log(1, {"reward": 1.0})
         other.close()
         assert not len(other._recorder)
@@ -386,3 +398,87 @@ def test_an_unused_monitor_costs_no_process_and_no_thread(tmp_path: Path) -> Non
     assert threading.active_count() == before
     monitor.close()
     assert not list(tmp_path.iterdir())
+
+
+class Late(OnDevice):
+    """Values of a device that gets to them when the test says so; tests have no device of their own."""
+
+    made: ClassVar[list[Late]] = []
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.done = False
+        self.waiting = 0
+        Late.made.append(self)
+
+    def add(self, tensor: object) -> Slot:
+        self.waiting += 1
+        return Slot(self.waiting - 1)
+
+    def start(self) -> None:
+        pass
+
+    def ready(self) -> bool:
+        return self.done
+
+    def read(self) -> list[object]:
+        return [0.25] * self.waiting
+
+    def __len__(self) -> int:
+        return self.waiting
+
+
+class DeviceTensor:
+    """A value that must not be read in this thread."""
+
+    ndim = 0
+    device = SimpleNamespace(type="cuda")
+
+    def detach(self) -> DeviceTensor:
+        return self
+
+
+@pytest.fixture
+def late(monkeypatch) -> list[Late]:
+    monkeypatch.setattr(monitor_module, "OnDevice", Late)
+    Late.made = []
+    return Late.made
+
+
+def test_a_value_on_a_device_is_not_waited_for_and_rows_keep_their_order(late, tmp_path: Path) -> None:
+    monitor = Monitor(directory=tmp_path)
+    monitor.log(1, {"reward": 0.1})
+    monitor.log(2, {"reward": DeviceTensor(), "kl": 0.5})
+    monitor.log(3, {"reward": 0.3})
+    monitor.log(4, {"reward": DeviceTensor()})
+    until(lambda: len(monitor._recorder) == 1)
+    late[0].done = True
+    monitor.log(5, {"reward": 0.5})
+    until(lambda: len(monitor._recorder) == 3)
+    late[1].done = True
+    assert monitor.diagnosis().run.logged_steps.tolist() == [1, 2, 3, 4, 5]
+    monitor.close()
+    rows = [(step, row) for step, _, row in rows_in(tmp_path / NAME)]
+    assert rows == [
+        (1, {"reward": 0.1}),
+        (2, {"reward": 0.25, "kl": 0.5}),
+        (3, {"reward": 0.3}),
+        (4, {"reward": 0.25}),
+        (5, {"reward": 0.5}),
+    ]
+    assert not monitor.failures
+
+
+def test_a_device_that_never_gets_there_costs_only_its_values(late, monkeypatch) -> None:
+    monkeypatch.setattr(monitor_module, "ON_DEVICE", 8)
+    monitor = Monitor(rank=0)
+    for step in range(1, 101):
+        monitor.log(step, {"reward": DeviceTensor(), "kl": 0.5})
+    assert len(late) == 100
+    until(lambda: len(monitor._recorder) >= 90)
+    assert len(monitor._on_device) <= 9
+    monitor.close(0.3)
+    assert len(monitor._recorder) == 100
+    rows = [row for *_, row in monitor._recorder.rows(0, 100)]
+    assert all(row["kl"] == 0.5 and math.isnan(row["reward"]) for row in rows)
+    assert any("values on a device were left out" in text for text in monitor.failures)

@@ -33,9 +33,7 @@ def program(code: str) -> list[str]:
     return [sys.executable, "-W", "error", "-c", BEGIN + textwrap.dedent(code)]
 
 
-def train(
-    code: str, folder: Path, *, ends: int | None = 0
-) -> subprocess.CompletedProcess[str]:
+def train(code: str, folder: Path, *, ends: int | None = 0) -> subprocess.CompletedProcess[str]:
     """Run a training to its end, in a folder; it must end with that code, and leave nothing unclosed.
 
     Its streams are files: children that outlive it may hold them.

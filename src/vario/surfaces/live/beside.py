@@ -59,7 +59,9 @@ class Beside:
         self._taken = self._said_taken = 1
         self._behind = int(str(hello["rows"]))
         directory = hello["directory"]
-        with contextlib.suppress(OSError):  # the folder may be gone, or not be made: that is told when something is written
+        with contextlib.suppress(
+            OSError
+        ):  # the folder may be gone, or not be made: that is told when something is written
             os.chdir(str(hello["cwd"]))
             if directory:
                 Path(str(directory)).mkdir(parents=True, exist_ok=True)
@@ -85,10 +87,10 @@ class Beside:
         )
         self.desk = self._desk(wishes, choice)
         self.desk.admit(self.watched, str(directory) if directory else None)
-        for name, *rest in cast("list[tuple[str, str, str, int | None, int]]", hello.get("told", [])):
-            self.watched.told[name] = Standing(name, *rest)
+        told = cast("list[tuple[str, str, str, int | None, int]]", hello.get("told", []))
+        self.watched.told.update((one[0], Standing(*one)) for one in told)
         self._told = dict(self.watched.told)
-        self._loud = {name for name, told in self._told.items() if told.severity != "info"}
+        self._loud = {name for name, one in self._told.items() if one.severity != "info"}
         self._acted = 0
         self._reason = DIED
         self._log: RowLog | None = None
