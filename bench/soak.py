@@ -349,6 +349,8 @@ def soak(root: Path, options: argparse.Namespace) -> dict[str, object]:
         of = [w for w, _ in pairs if w.run in title and w.subject in title and row_written(w) and row_written(w) <= at]
         if of:
             alerted.append(at - row_written(of[-1]))
+    (root / "lines.txt").write_text("".join(f"{at:.2f} {line}\n" for at, line in watcher.lines))
+    (root / "alerts.txt").write_text("".join(f"{at:.2f} {title}\n" for at, title in receiver.came))
     memory = [(at, size) for at, size in watcher.memory if at >= min(WARM, options.seconds / 2)]
     half = memory[len(memory) // 2 :]
     slope = float(np.polyfit(*np.array(half).T, 1)[0]) * 60.0 if len(half) > 2 else 0.0

@@ -149,7 +149,7 @@ FOLDED = (
         behaviour-weight/mean: ramp 1 to 0.5 over 100 then hold 0.5 for 100, noise 0.03
         importance-weight/mean: ramp 1.0 to 1.4 over 200, noise 0.01""",
         "weights-never-synced",
-        ("engine-mismatch", "behaviour-weight-off-one", "importance-weight-off-one", "reward-never-rises")),
+        ("engine-mismatch", "behaviour-weight-off-one", "importance-weight-off-one")),
     Drawn("two engines, two weights", """
         engine/logprob-gap/mean: hold 0.08 for 80, noise 0.005
         engine/logprob-gap/max: hold 2 for 80, noise 0.2

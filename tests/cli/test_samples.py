@@ -186,7 +186,7 @@ def test_a_finding_shows_its_completions(broken: Path, capsys: Capture, word: st
 
 
 def test_a_symptom_is_a_finding_too(broken: Path, capsys: Capture) -> None:
-    assert said(capsys, broken, "--finding", "reward-collapsed").startswith("reward-collapsed: 8 completions")
+    assert said(capsys, broken, "--finding", "signal-collapsed-unsolved").startswith("signal-collapsed-unsolved: 8 completions")
 
 
 def test_a_finding_as_it_stood(broken: Path, capsys: Capture) -> None:

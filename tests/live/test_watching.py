@@ -242,3 +242,21 @@ def test_what_is_kept_beside_the_arrays_does_not_grow(tmp_path: Path, home: Path
     for i in range(2 * MESSAGES):
         watch.it.desk.say(f"sentence {i}")
     assert len(watch.it.messages) == MESSAGES + 1
+
+
+def test_a_search_reads_no_log_while_no_new_one_lies_there(
+    tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("one", "two"):
+        write(home / name / "log.jsonl", GOOD[:12])
+    watch = Watch(tmp_path, home)
+    searched: list[Path] = []
+    below = module.found_below
+    monkeypatch.setattr(module, "found_below", lambda path, run: (searched.append(path), below(path, run))[1])  # type: ignore[func-returns-value]
+    append(home / "one" / "log.jsonl", lines(GOOD[12:]))
+    watch.searched()
+    assert searched == []
+    write(home / "three" / "log.jsonl", GOOD[:12])
+    watch.searched()
+    assert searched
+    assert watch.rows() == {"one": 40, "three": 12, "two": 12}

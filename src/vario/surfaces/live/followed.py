@@ -18,7 +18,7 @@ from vario.surfaces.live.stamp import Stamp, is_folder, stamp
 from vario.surfaces.live.watched import Polled
 
 SHARE = 0.1
-"""Share of the time that may go into reading one run: a log of gigabytes is read as seldom as it takes."""
+"""Share of the time that may go into reading one run: a log of gigabytes, or on a slow disk, is read as seldom as it takes."""
 REMOTE_SECONDS = 30.0
 """Pause between readings of an address, which tells nothing before it is read."""
 PATIENCE = 10.0
@@ -52,7 +52,7 @@ class Followed:
         path: a file, a folder, or an address.
         read: reads what lies there.
         which: as above. name: of the run, for people.
-        share: the share of the time that reading may take. clock: seconds, from any start.
+        share: the share of a processor that reading may take. clock: seconds, from any start.
     """
 
     def __init__(
@@ -71,6 +71,8 @@ class Followed:
         self._read = read
         self._share = share
         self._clock = clock
+        # a machine that is busy with other things makes a reading long, and not dear
+        self._work = time.thread_time if clock is time.monotonic else clock
         self._remote = "://" in path
         self._growing = Growing()
         self._seen: Stamp | None = None
@@ -86,7 +88,7 @@ class Followed:
 
     def poll(self) -> Polled:
         """The run, if its files have changed since."""
-        began = self._clock()
+        began, work = self._clock(), self._work()
         if began < self._not_before:
             return Polled(None)
         now = None if self._remote else stamp(Path(self.path))
@@ -97,8 +99,8 @@ class Followed:
         else:
             self._seen = now
             polled = self._again(None if now is None else now.written_at)
-        took = self._clock() - began
-        self._not_before = self._clock() + max(took / self._share() - took, REMOTE_SECONDS if self._remote else 0.0)
+        took = max((self._clock() - began) / SHARE, (self._work() - work) / self._share())
+        self._not_before = began + max(took, REMOTE_SECONDS if self._remote else 0.0)
         return polled
 
     def settle(self, names: Sequence[str | None]) -> bool:

@@ -173,7 +173,7 @@ class WatchedRun:
             notices += self._take(polled.run, polled, now)
         elif polled.rows is not None:
             notices += self._arrived(polled.rows, polled.written_at, now)
-        if (polled.ended or self._is_complete()) and self.status is not Status.ENDED:
+        if (polled.ended or self._is_complete()) and (self.status is not Status.ENDED or self._has_unseen()):
             notices += self._end(now)
         elif polled.run is None and not polled.lost:
             notices += self._quiet(now)
@@ -254,12 +254,19 @@ class WatchedRun:
             elif notice.kind in OF_FINDINGS and notice.finding is not None:
                 self.told[notice.subject] = standing(notice.finding, run.last_step or 0)
 
+    def _has_unseen(self) -> bool:
+        """Whether the run holds what the last look did not see; an evaluation after its last step is no row."""
+        seen = 0 if self.diagnosis is None else sum(map(len, self.diagnosis.run.series.values()))
+        return self.run is not None and sum(map(len, self.run.series.values())) != seen
+
     def _end(self, now: float) -> list[Notice]:
         """The last look is at the last row, whether it was due or not: an offline diagnosis takes it too."""
         notices = []
-        if self.run is not None and (self.rows > self._judged or self._rewritten()):
+        if self.run is not None and (self.rows > self._judged or self._has_unseen() or self._rewritten()):
             self._judged = self.rows
             notices += self._judge(self.run, now)
+        if self.status is Status.ENDED:
+            return notices
         self.status = Status.ENDED
         said = "" if self.diagnosis is None else str(self.diagnosis.verdict)
         notices.append(self._about(Kind.ENDED, said or "it ended before its first row", now))

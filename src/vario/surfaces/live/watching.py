@@ -53,6 +53,10 @@ class Awaited:
         return Polled(None, troubles=(f"waiting: {self.why}",) if self._clock() - self._since >= PATIENCE else ())
 
 
+Layout = frozenset[tuple[str, str | None, frozenset[Path]]]
+"""Each place with its name, the run in it, and its logs."""
+
+
 @dataclass
 class _Wished:
     """A path that the user gave.
@@ -62,6 +66,7 @@ class _Wished:
         awaited: stands for them while there is none.
         search_at: when it is searched again; None: never.
         seen: its files when nothing was found, so that it is searched as soon as they change.
+        layout: the logs that lay there at the last search; while they are the same, none of them is read to tell runs apart.
     """
 
     path: str
@@ -69,6 +74,7 @@ class _Wished:
     awaited: WatchedRun | None = None
     search_at: float | None = 0.0
     seen: Stamp | None = None
+    layout: Layout | None = None
 
 
 class Watching:
@@ -171,8 +177,15 @@ class Watching:
             return
         wished.seen = None if "://" in path else stamp(Path(path))
         try:
-            found, why = _found_at(path, wished.known), ""
-        except SourceError as error:
+            places = [] if "://" in path else find(Path(path))
+            layout = _layout(places)
+            if places and layout == wished.layout and self._is_settled(wished):
+                wished.search_at = began + max(SEARCH_SECONDS, (self._monotonic() - began) / SEARCH_SHARE)
+                return
+            found, why = _found_at(path, places, wished.known), ""
+            # where a place is a part of another, or cannot be read yet, that may change without a new log
+            wished.layout = layout if len(found) == len(places) else None
+        except (SourceError, OSError) as error:
             found, why = {}, first_line(error)
         self._settle(wished, list(found))
         for name, (where, which) in found.items():
@@ -197,6 +210,13 @@ class Watching:
                     source.settle(names)
                 if source.which in names and source.which not in wished.known:
                     wished.known[source.which] = wished.known.pop(known)
+
+    @staticmethod
+    def _is_settled(wished: _Wished) -> bool:
+        """Whether every run is known by the name that it is read by."""
+        sources = (w.source for w in wished.known.values())
+        here = (s.which for s in sources if isinstance(s, Followed) and s.path == wished.path)
+        return all(which is None or which in wished.known for which in here)
 
     @staticmethod
     def _is_followed(wished: _Wished, where: str) -> bool:
@@ -271,7 +291,11 @@ class Watching:
         )
 
 
-def _found_at(path: str, known: Mapping[str, WatchedRun]) -> dict[str, tuple[str, str | None]]:
+def _layout(places: Sequence[Place]) -> Layout:
+    return frozenset((p.name, p.run, frozenset(log for _, log in p.logs)) for p in places)
+
+
+def _found_at(path: str, below: Sequence[Place], known: Mapping[str, WatchedRun]) -> dict[str, tuple[str, str | None]]:
     """The runs that `vario diagnose` would choose from, and where each is read: its path, and its name there.
 
     A run with a folder of its own is read there, and the others are not.
@@ -283,7 +307,7 @@ def _found_at(path: str, known: Mapping[str, WatchedRun]) -> dict[str, tuple[str
         names = runs(path)
         return {name: (path, name if len(names) > 1 else None) for name in names}
     names = [name for name, _ in found_below(Path(path), None)]
-    places = {place.name: place for place in find(Path(path))}
+    places = {place.name: place for place in below}
     found: dict[str, tuple[str, str | None]] = {}
     for name in names:
         place = places.get(name)
