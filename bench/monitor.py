@@ -98,8 +98,8 @@ log(first)
 start, before = resident(), held()
 log(count - first)
 values = (count - first) * metrics
-arrays = sum(sys.getsizeof(a) for a in (monitor._recorder.steps, monitor._recorder.times))
-arrays += sum(sys.getsizeof(a) for _, *pair in monitor._recorder.columns() for a in pair)
+arrays = {id(a): a for _, pieces in monitor._recorder.columns() for piece in pieces for a in piece}
+arrays = sum(map(sys.getsizeof, (monitor._recorder.steps, monitor._recorder.times, *arrays.values())))
 print(json.dumps({"bytes a value": (resident() - start) / values, "arrays a value": arrays / (count * metrics),
     "before": before, "after": held(), "judging MiB": process(monitor.beside)[1], "failed": dict(monitor.failures)}))
 monitor.close(60)

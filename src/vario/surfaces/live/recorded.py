@@ -14,7 +14,7 @@ from vario.run import Floats, Ints, Run
 from vario.sources import interpret
 from vario.sources.rows import Table, kind_of
 from vario.sources.sampled import SampleOptions, with_dumps
-from vario.surfaces.live.recorder import Recorder
+from vario.surfaces.live.recorder import Piece, Recorder
 from vario.surfaces.live.watched import Polled
 
 MOST_INTERVALS = 10_000
@@ -42,10 +42,7 @@ def table_of(
     """
     table = Table(path, "recorded")
     steps = np.frombuffer(recorder.steps, dtype=np.int64).copy() if len(recorder) else np.empty(0, dtype=np.int64)
-    columns = {
-        key: (np.frombuffer(rows, dtype=np.uint32).astype(np.int64), np.frombuffer(values, dtype=np.float64).copy())
-        for key, rows, values in recorder.columns()
-    }
+    columns = {key: _joined(pieces) for key, pieces in recorder.columns()}
     times = np.array(recorder.times)
     if timed:
         written = np.flatnonzero(np.isfinite(times))
@@ -54,6 +51,17 @@ def table_of(
     table.config.update(config)
     table.ignored += recorder.left_out
     return table
+
+
+def _joined(pieces: Sequence[Piece]) -> tuple[Ints, Floats]:
+    """A column in one piece: numbers of rows, ascending, and the values there; copies, for the arrays go on growing."""
+    numbers = [np.frombuffer(rows, dtype=np.uint32).astype(np.int64) for rows, _ in pieces if rows]
+    values = [np.frombuffer(column, dtype=np.float64).copy() for _, column in pieces if column]
+    if len(numbers) == 1:
+        return numbers[0], values[0]
+    rows = np.concatenate(numbers) if numbers else np.empty(0, dtype=np.int64)
+    order = np.argsort(rows, kind="stable")
+    return rows[order], np.concatenate(values)[order] if values else np.empty(0)
 
 
 def _seconds_beside(times: Floats, intervals: Sequence[Interval]) -> dict[str, tuple[Ints, Floats]]:
