@@ -129,21 +129,6 @@ def test_pairs_ranked_by_a_coin_are_information_while_the_margin_may_yet_rise() 
     assert words == ["info", "warning"]
 
 
-def test_a_component_that_never_scored_is_information_in_the_first_hundred_rows() -> None:
-    other = 0.4 + 0.05 * rng(17).standard_normal(160)
-    words = []
-    for rows in (60, 160):
-        run = run_of(
-            reward__mean=other[:rows],
-            reward__component__a__mean=other[:rows],
-            reward__component__b__mean=np.zeros(rows),
-        )
-        said = finding("component-dead", run)
-        assert said is not None
-        words.append(said.severity.word)
-    assert words == ["info", "warning"]
-
-
 @pytest.mark.parametrize(("after", "word"), [(0.3, "warning"), (0.75, "info")], ids=["harder", "easier, or a take-off"])
 def test_other_prompts_are_a_warning_where_the_reward_fell(after: float, word: str) -> None:
     jump = np.arange(140) >= 80
