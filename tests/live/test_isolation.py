@@ -97,6 +97,7 @@ def test_a_judging_process_that_takes_the_place_of_another_repeats_nothing(tmp_p
     for step in range(1, 61):
         monitor.log(step, {"reward": 0.0, "kl": 0.01})
     until(sentinel.exists)
+    until(lambda: monitor._courier._hello.get("told"))  # a moment earlier it would be done again, rather than never
     first = monitor.beside
     assert first is not None
     os.kill(first, signal.SIGKILL)
