@@ -20,6 +20,7 @@ RAY = frozenset(
 """Files that start clusters or look for one: never two at a time."""
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist looks at the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests of a file share what it sets up, so they go to one process (`-n 2 --dist loadgroup`)."""
     for item in items:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -107,6 +108,21 @@ def test_the_cluster_that_ran_here_has_crashed(address: str, closed: int, tmp_pa
     (tmp_path / "ray").mkdir()
     (tmp_path / "ray" / "ray_current_cluster").write_text(f"127.0.0.1:{closed}")
     assert refusal(address).startswith(f"no Ray cluster answers at 127.0.0.1:{closed} (")
+
+
+@pytest.mark.parametrize("address", ["", "auto"])
+def test_a_process_of_a_cluster_that_is_gone(address: str, closed: int) -> None:
+    """Ray takes the address from its command line, and keeps it in mind."""
+    code = "import time; print(flush=True); time.sleep(60)"
+    command = [sys.executable, "-c", code, "raylet", f"--gcs-address=127.0.0.1:{closed}"]
+    with subprocess.Popen(["bash", "-c", 'exec -a raylet "$@"', "bash", *command], stdout=subprocess.PIPE) as left:
+        assert left.stdout is not None
+        left.stdout.readline()
+        try:
+            assert refusal(address).startswith(f"no Ray cluster answers at 127.0.0.1:{closed} (")
+        finally:
+            left.kill()
+    assert "Could not find any running Ray instance" in refusal(address)
 
 
 def test_the_address_of_the_environment(closed: int, monkeypatch: pytest.MonkeyPatch) -> None:

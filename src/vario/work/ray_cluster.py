@@ -302,7 +302,7 @@ def _no_news() -> Iterator[None]:
 
 def _probe(address: str) -> None:
     """Find out in seconds whether a cluster answers there: by itself Ray would wait for minutes, deaf to Ctrl-C."""
-    place = (os.environ.get("RAY_ADDRESS") or _last_cluster()) if address == "auto" else address
+    place = (os.environ.get("RAY_ADDRESS") or _running_here()) if address == "auto" else address
     scheme, _, rest = (place or "").rpartition("://")
     if not place or scheme not in ("", "ray") or place == "local":
         return  # nothing known that could be asked
@@ -333,9 +333,19 @@ def _speaks_http2(connection: socket.socket) -> bool:
     return len(greeting) == len(no_settings) and greeting[3] == no_settings[3]
 
 
-def _last_cluster() -> str | None:
-    """The cluster that was last started on this machine, which Ray takes for auto; it may have crashed since."""
+def _running_here() -> str | None:
+    """The cluster of this machine that Ray takes for auto: one whose processes it sees, or the last one started.
+
+    Either may have crashed since, and the processes that Ray once saw it keeps in mind: it has to look anew.
+    """
+    seen: list[str] = []
+    with suppress(ImportError, AttributeError):  # another Ray, which looks in another way
+        find: Any = import_module("ray._private.services").find_gcs_addresses
+        find.cache_clear()
+        seen = list(find())
+    if len(seen) == 1:
+        return seen[0]
     temporary = os.environ.get("RAY_TMPDIR") or os.environ.get("TMPDIR") or "/tmp"
     with suppress(OSError):
         return Path(temporary, "ray", "ray_current_cluster").read_text().strip()
-    return None
+    return seen[0] if seen else None

@@ -112,15 +112,16 @@ class Dump:
             return self
         return replace(self, files=tuple(replace(one, alone=True) for one in self.files))
 
-    def pieces(self, most: int = PIECE_BYTES) -> list[Piece]:
+    def pieces(self, most: int | None = None) -> list[Piece]:
         """The same pieces wherever they are worked on: no step is divided, whatever the number of workers.
 
         Files of one step lie in one piece. A large file of lines is cut at bytes; its reader takes the steps that
         begin there.
 
         Args:
-            most: bytes of files that lie in one piece; 0: each step has a piece of its own.
+            most: bytes of files that lie in one piece, 64 MiB without it; 0: each step has a piece of its own.
         """
+        most = PIECE_BYTES if most is None else most
         made: list[Piece] = []
         held: list[DumpFile] = []
         size = 0
