@@ -145,19 +145,23 @@ def find_project(run: str | Path) -> Project:
     """The nearest file: beside the run, then in the folders above it, then where vario was started.
 
     Raises:
-        ConfigError: a file is broken, or declares what vario does not know.
+        ConfigError: a file is broken, or declares what vario does not know; or the folder where one stands is gone.
     """
+    try:
+        stands = Path.cwd()
+    except FileNotFoundError:
+        raise ConfigError("the folder where vario was started is gone: start it in another one") from None
     named = str(run)
     here = Path(named)
     folders = (
         [here if here.is_dir() else here.parent, *here.resolve().parents] if "://" not in named and named != "-" else []
     )
-    own = (Path.cwd(), *Path.cwd().parents)
-    for folder in [*folders, Path.cwd()]:
+    own = (stands, *stands.parents)
+    for folder in [*folders, stands]:
         if (folder / NAME).is_file():
             return _read(folder / NAME, nested=False, here=folder.resolve() in own)
-    if (Path.cwd() / SHARED_NAME).is_file():
-        return _read(Path.cwd() / SHARED_NAME, nested=True, here=True)
+    if (stands / SHARED_NAME).is_file():
+        return _read(stands / SHARED_NAME, nested=True, here=True)
     return Project()
 
 

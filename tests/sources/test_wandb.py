@@ -142,6 +142,19 @@ def test_a_resumed_offline_run(tmp_path: Path) -> None:
     assert list(zip(reward.steps.tolist(), reward.values.tolist(), strict=True)) == [(s, s / 7) for s in range(200)]
 
 
+def test_a_resume_without_a_row(tmp_path: Path) -> None:
+    """A run that was resumed and ended before its first row is still the run that it was."""
+    run_python(RESUMED, str(tmp_path), WANDB_SILENT="true")
+    before = vario.read(tmp_path).series["reward/mean"]
+    later = tmp_path / "wandb/offline-run-20991231_235959-abc123"
+    later.mkdir()
+    (later / "run-abc123.wandb").write_bytes(wandb_log([wandb_config({"learning_rate": "1e-06"})]))
+    reward = vario.read(tmp_path).series["reward/mean"]
+    assert list(zip(reward.steps.tolist(), reward.values.tolist(), strict=True)) == list(
+        zip(before.steps.tolist(), before.values.tolist(), strict=True)
+    )
+
+
 def test_the_clients_file_cut_off(client: Path) -> None:
     data = client.read_bytes()
     true = metrics_of(parsed(data).table)

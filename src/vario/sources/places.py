@@ -374,18 +374,27 @@ def _rotated(logs: list[tuple[ModuleType, Path]]) -> list[tuple[ModuleType, list
 
 def _resumed(parts: list[Path]) -> Table:
     """Offline runs of one id, oldest first: from its first step on the later one counts."""
-    whole: Table = wandb_offline.read(parts[0])
-    for part in parts[1:]:
-        later: Table = wandb_offline.read(part)
-        first = int(min(later.logged_steps(), default=0))
-        later.put_before(whole, first)
-        later.events.append(
-            Event("resume", first, f"resumed at step {first}; the history before it is from another file")
-        )
-        later.warnings = [*whole.warnings, *later.warnings]
-        later.config = {**whole.config, **later.config}
-        later.flush()
+    whole: Table | None = None
+    failures: list[SourceError] = []
+    for part in parts:
+        try:
+            later: Table = wandb_offline.read(part)
+        except SourceError as error:  # a resume that ended before its first row, or was cut off there
+            failures.append(error)
+            continue
+        if whole is not None:
+            first = int(min(later.logged_steps(), default=0))
+            later.put_before(whole, first)
+            later.events.append(
+                Event("resume", first, f"resumed at step {first}; the history before it is from another file")
+            )
+            later.warnings = [*whole.warnings, *later.warnings]
+            later.config = {**whole.config, **later.config}
+            later.flush()
         whole = later
+    if whole is None:
+        raise failures[-1]
+    whole.warnings += [f"{error}; the rest of the run was read" for error in failures]
     return whole
 
 

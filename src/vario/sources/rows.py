@@ -366,7 +366,8 @@ class Table:
     def series(self) -> dict[str, Series]:
         """One Series a key: steps ascending, the value written last where a step repeats."""
         self.flush()
-        return {key: _settled(key, blocks) for key, blocks in self._blocks.items()}
+        known: list[Ints] = []
+        return {key: _settled(key, blocks, known) for key, blocks in self._blocks.items()}
 
     def logged_steps(self) -> Ints:
         """Steps with a training row, ascending and unique."""
@@ -381,6 +382,8 @@ class Table:
         return int(np.median(counts)) if counts else 0
 
 
+MOST_SHARED = 8
+"""Different columns of steps that are kept in mind: training, evaluation, and a few that skip rows."""
 MAX_RETURNS = 100
 """So many returns of the step are told one by one; a log that goes back more often has no order."""
 
@@ -399,7 +402,17 @@ def _bounded(values: Floats) -> Floats:
     return np.where(large, np.copysign(np.inf, values), values) if large.any() else values
 
 
-def _settled(key: str, blocks: list[Block]) -> Series:
+def _shared(steps: Ints, known: list[Ints]) -> Ints:
+    """The same steps as another key's where they are: a row has one step, and sixty copies of it are half the memory."""
+    for other in known:
+        if other.size == steps.size and np.array_equal(other, steps):
+            return other
+    known.append(steps)
+    del known[:-MOST_SHARED]
+    return steps
+
+
+def _settled(key: str, blocks: list[Block], known: list[Ints]) -> Series:
     order, steps, values = (np.concatenate(part) if len(blocks) > 1 else part[0] for part in zip(*blocks, strict=True))
     if order.size > 1 and not bool((np.diff(order) > 0).all()):
         written = np.argsort(order, kind="stable")
@@ -409,4 +422,4 @@ def _settled(key: str, blocks: list[Block]) -> Series:
         steps, values = steps[ranked], values[ranked]
         last = np.append(np.diff(steps) > 0, True)
         steps, values = steps[last], values[last]
-    return Series(key, steps, values)
+    return Series(key, _shared(steps, known), values)
