@@ -10,6 +10,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from vario.shown import show_by
+
 if TYPE_CHECKING:
     from vario.project_file import Project, find_project
     from vario.rules.choice import Choice, choose
@@ -66,3 +68,12 @@ def __getattr__(name: str) -> object:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+def _card(value: object) -> str | None:
+    """A diagnosis as a notebook shows it; what draws it is loaded when it is drawn."""
+    made: str | None = import_module("vario.surfaces.notebook").card(value)
+    return made
+
+
+show_by(_card)

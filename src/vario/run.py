@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from vario.errors import ConfigError
 from vario.samples import Mark, Samples
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -215,3 +221,53 @@ class Run:
         """Names of the reward functions that have a logged mean, in order."""
         prefix, suffix = "reward/component/", "/mean"
         return tuple(n[len(prefix) : -len(suffix)] for n in self.series if n.startswith(prefix) and n.endswith(suffix))
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The series as a table: a row for each step of any series, ascending, indexed by `step`; a column a metric.
+
+        Returns:
+            Shape (steps, metrics), in the metrics' units; NaN where a metric was not logged, or was logged as NaN.
+
+        Raises:
+            ConfigError: pandas is not installed.
+        """
+        try:
+            import pandas
+        except ImportError as error:
+            raise ConfigError("to_pandas: needs `pip install 'vario[notebook]'` (pandas)") from error
+        steps, columns = self._columns()
+        return pandas.DataFrame(
+            {name: values for name, (values, _) in columns.items()}, index=pandas.Index(steps, name="step")
+        )
+
+    def to_polars(self) -> polars.DataFrame:
+        """The series as a table: a row for each step of any series, ascending, with `step` first; a column a metric.
+
+        Returns:
+            Shape (steps, 1 + metrics), in the metrics' units; null where a metric was not logged, NaN where it was
+            logged as NaN.
+
+        Raises:
+            ConfigError: polars is not installed.
+        """
+        try:
+            import polars
+        except ImportError as error:
+            raise ConfigError("to_polars: needs `pip install 'vario[parquet]'` (polars)") from error
+        steps, columns = self._columns()
+        made = [polars.Series("step", steps)]
+        for name, (values, logged) in columns.items():
+            made.append(polars.Series(name, values).set(polars.Series(~logged), None))
+        return polars.DataFrame(made)
+
+    def _columns(self) -> tuple[Ints, dict[str, tuple[Floats, NDArray[np.bool_]]]]:
+        """Every step of any series, shape (n,), and for each metric its values there and where it was logged, (n,) each."""
+        every = [series.steps for series in self.series.values()]
+        steps = np.unique(np.concatenate(every)) if every else np.zeros(0, dtype=np.int64)
+        made: dict[str, tuple[Floats, NDArray[np.bool_]]] = {}
+        for name, series in self.series.items():
+            values, logged = np.full(steps.size, np.nan), np.zeros(steps.size, dtype=np.bool_)
+            at = np.searchsorted(steps, series.steps)
+            values[at], logged[at] = series.values, True
+            made[name] = values, logged
+        return steps, made

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.unit.simulated_series import noise, saturating
-from vario.stats.forecast import LEAST, Forecast, forecast
+from vario.stats.forecast import FAN, LEAST, Forecast, forecast
 
 FAMILIES = ("hill", "exponential", "power", "logarithmic")
 CUTS = (0.3, 0.5, 0.7)
@@ -175,3 +175,18 @@ def test_many_points_cost_and_say_the_same() -> None:
     assert made is not None
     assert made.expected == pytest.approx(0.2 + 0.5 * (1.0 - np.exp(-3.75)), abs=0.01)
     assert made.low < 0.2 + 0.5 * (1.0 - np.exp(-3.75)) < made.high
+
+
+def test_the_fan_leads_from_now_to_the_horizon() -> None:
+    """What is drawn on the way ends at what is said of the end, opens as it goes, and changes nothing of either."""
+    rng = np.random.default_rng(3)
+    at = np.arange(200) / 200
+    made = forecast(1.0 - np.exp(-at / 0.4) + 0.02 * rng.standard_normal(200), 0.5, ceiling=1.0)
+    assert made is not None
+    distances, low, level, high = (np.array(part) for part in zip(*made.fan, strict=True))
+    np.testing.assert_allclose(distances, 0.5 * np.arange(FAN + 1) / FAN)
+    assert (level[0], level[-1]) == (made.now, made.expected)
+    assert (low[-1], high[-1]) == (made.low, made.high)
+    assert np.all((low <= level) & (level <= high))
+    assert high[-1] - low[-1] > high[0] - low[0]
+    assert high.max() <= 1.0

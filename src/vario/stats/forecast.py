@@ -28,6 +28,8 @@ NARROWEST, WIDEST = 0.8, 5.0
 MODEL_ERROR = 0.1
 """Share of the forecast change that is added to each side: what no backtest shows, since none looks as far ahead."""
 DRAWS = 4000
+FAN = 8
+"""Places on the way to the horizon for which the level is given too."""
 TENTH, NINETIETH = 10.0, 90.0
 GAIN_SDS = 2.0
 """Prior spread of a curve's whole gain, in ranges of the data seen: more than twice what was seen is not expected."""
@@ -43,6 +45,7 @@ class Forecast:
         chance: probability of a gain of more than `worth`.
         widened: factor by which the misses of earlier forecasts widened the interval (0.8 to 5).
         skill: 1 - (squared error of earlier forecasts / that of "no change"); at or below 0 it knows nothing.
+        fan: the way there, at even distances: how far ahead (a share of what was seen), low, expected, high.
     """
 
     now: float
@@ -55,6 +58,7 @@ class Forecast:
     chance: float
     widened: float
     skill: float
+    fan: tuple[tuple[float, float, float, float], ...] = ()
 
 
 @lru_cache(maxsize=1)
@@ -166,8 +170,9 @@ def forecast(
     if values.size < LEAST or float(np.ptp(values)) <= 0.0:
         return None
     t, y = _blocks(hampel(values))
-    levels = _draw(_fit(t, y), np.array([1.0, 1.0 + ahead]), ceiling, floor)
-    now, later = levels[:, 0], levels[:, 1]
+    distances = ahead * np.arange(FAN + 1) / FAN
+    levels = _draw(_fit(t, y), 1.0 + distances, ceiling, floor)
+    now, later = levels[:, 0], levels[:, -1]
     change = later - now
     widened, skill = _backtest(t, y, ceiling, floor)
     gain = float(np.median(change))
@@ -176,9 +181,16 @@ def forecast(
     gain_low, _, gain_high = _interval(change, widened, extra)
     level, (least, most) = float(np.median(now)), _bounds(floor, ceiling)
     low, high = max(low, least), min(high, most)
+    fan = tuple(
+        (float(distance), max(a, least), b, min(c, most))
+        for distance, (a, b, c) in (
+            (distances[i], _interval(levels[:, i], widened, extra * float(distances[i]) / ahead))
+            for i in range(FAN + 1)
+        )
+    )
     gain_low, gain_high = max(gain_low, min(least - level, gain)), min(gain_high, max(most - level, gain))
     chance = float((gain + (change - gain) * widened > worth).mean())
-    return Forecast(level, expected, low, high, gain, gain_low, gain_high, chance, widened, skill)
+    return Forecast(level, expected, low, high, gain, gain_low, gain_high, chance, widened, skill, fan)
 
 
 def _interval(draws: Floats, widened: float, extra: float) -> tuple[float, float, float]:

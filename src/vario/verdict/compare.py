@@ -72,18 +72,18 @@ def compare(diagnoses: Sequence[Diagnosis]) -> Comparison:
     departures: list[Departure] = []
     notes = []
     for axis in AXES:
-        places = [_axis(run, axis) for run in runs]
-        missing = [str(i + 1) for i, p in enumerate(places) if p is None]
+        stood = [places(run, axis) for run in runs]
+        missing = [str(i + 1) for i, p in enumerate(stood) if p is None]
         if missing:
             why = "logs none that moved" if axis == "KL" else "does not log it"
             notes.append(f"at equal {axis}: run {', '.join(missing)} {why}")
             continue
-        kinds = sorted({p.key for p in places if p is not None})
+        kinds = sorted({p.key for p in stood if p is not None})
         if len(kinds) > 1:
             notes.append(f"at equal {axis}: some log {kinds[0]} and others {kinds[1]}, which cannot be compared")
             continue
         for i in range(1, len(runs)):
-            departures += _departures(runs[0], runs[i], i, axis, places[0], places[i])
+            departures += _departures(runs[0], runs[i], i, axis, stood[0], stood[i])
     return Comparison(
         tuple(diagnoses), _settings(runs), tuple(departures), tuple(_equal_kl(runs)), _branch(diagnoses), tuple(notes)
     )
@@ -100,8 +100,10 @@ def _settings(runs: Sequence[Run]) -> dict[str, tuple[Setting, ...]]:
     return found
 
 
-def _axis(run: Run, axis: str) -> Series | None:
+def places(run: Run, axis: str) -> Series | None:
     """Where a run stood, by step: the step itself, the samples seen, or the KL spent (which never comes back).
+
+    None where the log does not say, or where its KL never moved.
 
     The key says what is counted: two runs are held against each other only where both count the same.
     """
@@ -128,11 +130,11 @@ def _axis(run: Run, axis: str) -> Series | None:
     return Series(name, at, np.maximum.accumulate(smooth).astype(np.float64))
 
 
-def _placed(series: Series, places: Series) -> tuple[Floats, Floats]:
+def placed(series: Series, stood: Series) -> tuple[Floats, Floats]:
     """Where a run stood at each of a metric's points, and the values there."""
     steps, values = series.finite()
-    known = (steps >= places.steps[0]) & (steps <= places.steps[-1])
-    where = np.interp(steps[known].astype(np.float64), places.steps.astype(np.float64), places.values)
+    known = (steps >= stood.steps[0]) & (steps <= stood.steps[-1])
+    where = np.interp(steps[known].astype(np.float64), stood.steps.astype(np.float64), stood.values)
     return np.asarray(where), values[known]
 
 
@@ -169,7 +171,7 @@ def _departures(a: Run, b: Run, index: int, axis: str, at_a: Series | None, at_b
     for name in a.series:
         if name not in b.series or name.startswith(CLOCKS) or (axis == "KL" and name not in SCORES):
             continue
-        (where_a, values_a), (where_b, values_b) = _placed(a.series[name], at_a), _placed(b.series[name], at_b)
+        (where_a, values_a), (where_b, values_b) = placed(a.series[name], at_a), placed(b.series[name], at_b)
         grid = _grid(where_a, where_b)
         if grid is None:
             continue
@@ -185,8 +187,8 @@ def _departures(a: Run, b: Run, index: int, axis: str, at_a: Series | None, at_b
 
 
 def _equal_kl(runs: Sequence[Run]) -> list[AtEqualKl]:
-    places = [_axis(run, "KL") for run in runs]
-    known = [p for p in places if p is not None and len(p)]
+    stood = [places(run, "KL") for run in runs]
+    known = [p for p in stood if p is not None and len(p)]
     if len({p.key for p in known}) > 1:
         return []  # a token's KL and a sequence's
     score = next((s for s in SCORES if all(s in run.series for run in runs)), None)

@@ -12,6 +12,7 @@ from vario.rules.base import Broken, Precedes, Severity
 from vario.rules.choice import Choice
 from vario.rules.engine import CONFIDENCE, Incident, Judge, Judgement
 from vario.run import Run
+from vario.shown import as_html
 from vario.verdict.advice import FATAL, Situation, advise
 from vario.verdict.changes import Change, change_of
 from vario.verdict.checkpoint import BestCheckpoint, best_checkpoint
@@ -118,7 +119,7 @@ class ReadingSummary:
     spark: tuple[float, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Diagnosis:
     """Everything that vario says of a run at one step."""
 
@@ -131,6 +132,21 @@ class Diagnosis:
     readings: dict[str, ReadingSummary] = field(default_factory=dict)
     suppressed: tuple[tuple[Finding, str], ...] = ()
     warnings: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        """Two lines: the run and its verdict, and what was found at warning or above."""
+        run, verdict = self.run, self.verdict
+        serious = [f for f in self.findings if f.severity != "info"]
+        told = ", ".join(f.name if f.since is None else f"{f.name} since {f.since}" for f in serious) or "no warning"
+        steps = f"steps {run.first_step} to {run.last_step}" if run.logged_steps.size else "no step"
+        return (
+            f"<Diagnosis of {run.path!r}, {run.framework} {run.algorithm}, {steps}: "
+            f"{verdict.action}, {verdict.confidence} confidence\n  {told}>"
+        )
+
+    def _repr_html_(self) -> str | None:
+        """What a notebook shows."""
+        return as_html(self)
 
 
 def diagnose(run: Run, *, replay: bool = True, choice: Choice | None = None) -> Diagnosis:

@@ -83,6 +83,7 @@ def _upside(upside: Upside) -> dict[str, object]:
         "level": upside.level,
         "chance": upside.chance,
         "laws": upside.laws,
+        "fan": [{"step": step, "low": low, "expected": level, "high": high} for step, low, level, high in upside.fan],
     }
 
 

@@ -25,6 +25,7 @@ class Upside:
         expected: median gain of `by`; None where nothing can be told, `method` then says why.
         interval80: its 80 % interval. chance: probability of any gain beyond the noise of one evaluation.
         laws: secondary readings, each a sentence: where a law of the literature holds on this run.
+        fan: the forecast level on the way: step, low, expected, high (80 %); the first one is now.
     """
 
     expected: float | None
@@ -35,6 +36,7 @@ class Upside:
     level: float | None = None
     chance: float | None = None
     laws: tuple[str, ...] = ()
+    fan: tuple[tuple[int, float, float, float], ...] = ()
 
 
 def upside_of(look: Look, score: Reading | None, trajectory: str) -> Upside:
@@ -59,8 +61,10 @@ def upside_of(look: Look, score: Reading | None, trajectory: str) -> Upside:
     method = f"mixture of saturating curves on {ranked.name}, {more} more steps, if the present regime lasts"
     if made.widened > 1.0:
         method += f"; interval {made.widened:.1f} times as wide, as far as earlier forecasts missed"
+    last = int(ranked.steps[-1])
+    fan = tuple((last + round(share / AHEAD * more), low, level, high) for share, low, level, high in made.fan)
     return Upside(
-        made.gain, (made.gain_low, made.gain_high), method, ranked.name, more, made.expected, made.chance, laws
+        made.gain, (made.gain_low, made.gain_high), method, ranked.name, more, made.expected, made.chance, laws, fan
     )
 
 
