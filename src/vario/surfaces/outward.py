@@ -54,8 +54,17 @@ def run_command(words: Sequence[str], document: Mapping[str, object], seconds: f
         raise NotDelivered(f"ended with exit code {process.returncode}")
 
 
-def write_whole(path: Path, document: Mapping[str, object]) -> None:
-    """Write a document as JSON, whole or not at all: whoever looks for the file never finds half of it.
+def write_document(path: Path, document: Mapping[str, object]) -> None:
+    """Write a document as JSON, whole or not at all.
+
+    Raises:
+        NotDelivered: it cannot be written.
+    """
+    write_whole(path, json.dumps(document, ensure_ascii=False, indent=1) + "\n")
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a text, whole or not at all: whoever looks for the file never finds half of it.
 
     Raises:
         NotDelivered: it cannot be written.
@@ -66,8 +75,7 @@ def write_whole(path: Path, document: Mapping[str, object]) -> None:
             "w", encoding="utf-8", dir=path.parent, prefix=f".{path.name}-", delete=False
         ) as file:
             made = file.name
-            json.dump(document, file, ensure_ascii=False, indent=1)
-            file.write("\n")
+            file.write(text)
             file.flush()
             os.fsync(file.fileno())
         Path(made).chmod(READABLE)

@@ -13,6 +13,8 @@ from PIL import Image, ImageDraw, ImageFont
 from vario.catalogue import lookup
 from vario.rules.base import number
 from vario.run import Floats, Ints
+from vario.surfaces.charts import look
+from vario.surfaces.charts.trend import smoothed, thinned
 from vario.surfaces.live.notices import SEVERITIES
 from vario.surfaces.panels import panels, short
 from vario.surfaces.privacy import masked
@@ -33,13 +35,13 @@ COLOURS = 32
 EDGE, LABEL_SIZE, TEXT_SIZE, HEAD_SIZE = 24, 20, 22, 30
 LONGEST_LINE = 120
 """Characters of a line that are looked at: no more of them ever fit."""
-SMOOTH_SHARE = 0.04
-"""Share of a curve that the bold line averages over; the pale band behind it is every value."""
 
-PAPER, INK, PALE, FRAME, BAND, CURVE = "#ffffff", "#1b1f24", "#5b6470", "#d5dae0", "#c9d8ea", "#1f4e8c"
-OF_SEVERITY = {"info": "#44546a", "warning": "#b45f00", "critical": "#b3131b"}
-"""Each is dark enough on white to be read, and differs in brightness for those who see no colours."""
-OF_ACTION = {"stop": "#b3131b", "intervene": "#b45f00", "continue": "#1d6b35", "cannot-tell": "#44546a"}
+PAPER, INK, PALE, FRAME, BAND, CURVE = (
+    look.INKS[name].light for name in ("paper", "ink", "pale", "frame", "values", "curve")
+)
+"""The colours of the visual language; the pale band behind the bold curve is every value."""
+OF_SEVERITY = {word: look.INKS[name].light for word, name in look.OF_SEVERITY.items()}
+OF_ACTION = {word: look.INKS[name].light for word, name in look.OF_ACTION.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,8 +223,10 @@ class _Sheet:
         elif len(values) > 1:
             pen.line([(box.x(float(s)), y(float(v))) for s, v in zip(steps, values, strict=True)], BAND, 2 * SHARPNESS)
         known = diagnosis.readings[name].changes if name in diagnosis.readings else ()
-        smooth = _smoothed(values, np.searchsorted(steps, sorted({*breaks, *known})))
-        points = [(box.x(float(s)), y(v)) for s, v in _thinned(steps, smooth, box)]
+        # no more points than the picture is wide
+        kept = thinned(len(steps), max(1, (box.right - box.left) // SHARPNESS))
+        smooth = smoothed(steps, values, {*breaks, *known}, kept)
+        points = [(box.x(s), y(v)) for s, v in zip(steps[kept].tolist(), smooth.tolist(), strict=True)]
         if len(points) > 1:
             pen.line(points, CURVE, int(2.5 * SHARPNESS), joint="curve")
         x, end = points[-1][0], y(float(smooth[-1]))
@@ -306,20 +310,6 @@ def _last(diagnosis: Diagnosis, name: str) -> str:
     )
 
 
-def _smoothed(values: Floats, breaks: Ints) -> Floats:
-    """Each value averaged with its neighbours, but not across a break: a fall must not seem to begin before it does."""
-    width = max(1, int(SMOOTH_SHARE * len(values)))
-    sums = np.concatenate([[0.0], np.cumsum(values)])
-    at = np.arange(len(values))
-    inner = np.unique(breaks[(breaks > 0) & (breaks < len(values))])
-    bounds = np.concatenate([[0], inner, [len(values)]])
-    part = np.searchsorted(inner, at, side="right")
-    low = np.maximum(bounds[part], at - width // 2)
-    high = np.minimum(bounds[part + 1], at + width // 2 + 1)
-    smooth: Floats = (sums[high] - sums[low]) / (high - low)
-    return smooth
-
-
 def _columns(steps: Ints, values: Floats, box: _Box) -> Iterator[tuple[float, float, float]]:
     """Least and largest value in each column of two drawn points, joined to the column before."""
     column = ((steps - box.first) * ((box.right - box.left) / max(1, box.last - box.first)) // (2 * SHARPNESS)).astype(
@@ -333,11 +323,3 @@ def _columns(steps: Ints, values: Floats, box: _Box) -> Iterator[tuple[float, fl
             before = float(values[start - 1])
             low, high = min(low, before), max(high, before)
         yield box.left + (int(column[start]) + 0.5) * 2 * SHARPNESS, low, high
-
-
-def _thinned(steps: Ints, values: Floats, box: _Box) -> Iterator[tuple[int, float]]:
-    """No more points than the picture is wide."""
-    stride = max(1, len(steps) // max(1, (box.right - box.left) // SHARPNESS))
-    chosen = np.unique(np.append(np.arange(0, len(steps), stride), len(steps) - 1))
-    for i in chosen:
-        yield int(steps[i]), float(values[i])

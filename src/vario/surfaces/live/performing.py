@@ -11,7 +11,7 @@ from pathlib import Path
 
 from vario.errors import VarioError
 from vario.surfaces.live.actions import Act
-from vario.surfaces.outward import SECONDS, NotDelivered, run_command, write_whole
+from vario.surfaces.outward import SECONDS, NotDelivered, run_command, write_document
 from vario.surfaces.privacy import masked
 
 
@@ -37,7 +37,7 @@ def perform(act: Act, run: str, verdict: str) -> None:
     }
     try:
         if act.action == "sentinel":
-            write_whole(Path(act.target).expanduser(), document)
+            write_document(Path(act.target).expanduser(), document)
         elif act.action == "command":
             run_command(_words(act.target), document)
         else:

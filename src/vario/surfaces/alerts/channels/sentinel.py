@@ -7,7 +7,7 @@ from pathlib import Path
 from vario.errors import ConfigError
 from vario.surfaces.alerts.channels.base import ChannelError, Here, id_of
 from vario.surfaces.alerts.message import Alert
-from vario.surfaces.outward import NotDelivered, write_whole
+from vario.surfaces.outward import NotDelivered, write_document
 
 
 class SentinelChannel:
@@ -34,6 +34,6 @@ class SentinelChannel:
             ChannelError: it cannot be written.
         """
         try:
-            write_whole(self._path, alert.document())
+            write_document(self._path, alert.document())
         except NotDelivered as error:
             raise ChannelError(str(error)) from None

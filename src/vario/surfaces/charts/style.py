@@ -1,0 +1,25 @@
+"""How every part of a picture looks: classes, whose colours are variables of the page."""
+
+CURVES = (
+    "path{fill:none;vector-effect:non-scaling-stroke}"
+    ".noise{fill:var(--noise)}.values{stroke:var(--values);stroke-width:1.25px}"
+    ".values.dense{fill:var(--values);stroke-width:.75px}.dot{stroke-linecap:round;stroke-width:8px}"
+    ".trend{stroke:var(--curve);stroke-width:2px}"
+    ".fan{fill:var(--forecast);fill-opacity:.18}.expected{stroke:var(--forecast);stroke-width:2px;stroke-dasharray:5 3}"
+    ".plot{overflow:visible}line{stroke-width:1.5px;stroke:var(--pale)}line.now{stroke-dasharray:1 3}"
+    "line.seen{stroke-dasharray:5 4}line.until{stroke-dasharray:1.5 3}line.elsewhere{stroke-width:.75px;stroke-opacity:.55}"
+    "line.best-step{stroke:var(--good)}.best{fill:var(--good);fill-opacity:.14}"
+    "line.checkpoint{stroke:var(--good)}line.bad{stroke:var(--critical);stroke-width:2px}"
+    ".held{fill-opacity:.09}.held.info{fill:var(--info)}.held.warning{fill:var(--warning)}.held.critical{fill:var(--critical)}"
+    "line.info{stroke:var(--info)}line.warning{stroke:var(--warning)}line.critical{stroke:var(--critical)}"
+    ".letter.info{fill:var(--info)}.letter.warning{fill:var(--warning)}.letter.critical{fill:var(--critical)}"
+    ".letter.good{fill:var(--good)}.letter text{fill:var(--paper);font-size:11px;font-weight:700;text-anchor:middle;dominant-baseline:central}"
+    ".phase.good{fill:var(--good)}.phase.pale{fill:var(--pale)}.phase.critical{fill:var(--critical)}"
+    ".phase-sign{fill:var(--paper);font-size:13px;font-weight:700;text-anchor:middle;dominant-baseline:central}"
+    ".phase{stroke:var(--paper);stroke-width:1px}"
+    ".way{stroke:var(--curve);stroke-width:2.5px;stroke-linecap:round;stroke-linejoin:round}"
+    + "".join(f".way.part-{i}{{stroke-opacity:{0.2 + 0.1 * i:.1f}}}" for i in range(1, 9))
+    + ".way-start{stroke:var(--pale)}.way-end{stroke:var(--curve)}.way-best{stroke:var(--good)}.way-heart{stroke:var(--paper)}"
+    ".way-end.dot,.way-best.dot{stroke-width:13px}.way-heart.dot{stroke-width:6px}"
+)
+"""How every part of a picture looks; on pages and in files of their own."""

@@ -1,0 +1,1 @@
+"""HTML of a diagnosis: one set of templates for the report, the dashboard and notebooks."""

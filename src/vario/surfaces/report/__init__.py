@@ -1,0 +1,1 @@
+"""A report of one run: a file that can be sent."""
