@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 
 from tests.terminal.feeds import Lab, lab, watched
 from vario.errors import StateError
+from vario.surfaces.live.follower import Follower
 from vario.surfaces.live.notices import Notice
 from vario.surfaces.live.watched import WatchedRun
-from vario.surfaces.terminal.follower import Follower
 
 
 def until(condition: Callable[[], bool], seconds: float = 20.0) -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from tests.terminal.feeds import Lab, Nothing, lab, recorded, sampled, watched
 from vario.surfaces.live.notices import Kind
+from vario.surfaces.live.snapshot import Light, RunView, Snapshot, taken
 from vario.surfaces.live.watched import ReviewPlan, Status, WatchedRun
-from vario.surfaces.terminal.snapshot import Light, RunView, Snapshot, taken
 
 
 def seen(feed: Lab) -> Snapshot:

@@ -21,6 +21,7 @@ from vario.surfaces.live.watched import Review, WatchedRun
 from vario.surfaces.live.wishes import LiveWishes
 from vario.surfaces.state import State
 from vario.surfaces.state.acts import Act as Kept
+from vario.surfaces.state.findings import Past
 from vario.surfaces.state.silences import Silence
 
 CLOSING_SECONDS = 15.0
@@ -43,6 +44,7 @@ class Desk:
         trainer: tells the process that trains; None where there is none.
         clock: seconds since 1970.
         rules: those that are asked; `[alerts]` may name them.
+        speaks: False for a surface that people look at: it alerts of nothing, acts on nothing, and counts nothing as told.
     """
 
     def __init__(
@@ -52,8 +54,10 @@ class Desk:
         trainer: Callable[..., None] | None = None,
         clock: Callable[[], float] = time.time,
         rules: Iterable[Rule] = RULES,
+        speaks: bool = True,
     ) -> None:
         self.wishes = wishes
+        self.speaks = speaks
         self.history: list[Notice] = []
         self.messages: list[str] = []
         self.acts: list[tuple[Act, str]] = []
@@ -64,7 +68,7 @@ class Desk:
         self._memory = Memory(self.say, wishes.watch.state)
         self._marks: dict[str, int] = {}
         self._outside = ThreadPoolExecutor(max_workers=2, thread_name_prefix="vario-act")
-        self._alerts = dispatcher_of(wishes, self.say, trainer, clock, rules)
+        self._alerts = dispatcher_of(wishes, self.say, trainer, clock, rules) if speaks else None
 
     def say(self, text: str) -> None:
         """Something that the user must know; the same sentence only once."""
@@ -85,27 +89,30 @@ class Desk:
             path: where it lies; None: nowhere, and nothing of it is remembered.
         """
         if path is not None:
-            self._memory.admit(watched.name, path)
-            if path == "-":
+            self._memory.admit(watched.name, path, keeps=self.speaks)
+            if path == "-" and self.speaks:
                 self._memory.replaced(watched.name)  # each pipe is a run of its own
         if self._alerts is not None:
             state, key = self._memory.of(watched.name) or (None, watched.name)
             self._alerts.begin(watched.name, key=key, ledger=state)
-        watched.told.update(self._memory.told(watched.name))
-        last = self._memory.ask(watched.name, lambda state, run: state.last_review(run), None)
+        if self.speaks:
+            watched.told.update(self._memory.told(watched.name))
+        last = self._memory.recall(watched.name, lambda state, run: state.last_review(run), None)
         if last is not None:
             watched.review = Review(last.step, last.at)
 
     def handle(self, watched: WatchedRun, notices: Iterable[Notice]) -> None:
         """What a look has brought: remembered, told, acted upon."""
-        self._note_marks(watched)
         made = list(notices)
+        self.history += made
+        del self.history[:-HISTORY]
+        if not self.speaks:
+            return
+        self._note_marks(watched)
         if not made:
             return
         if any(n.kind is Kind.REPLACED for n in made):
             self._memory.replaced(watched.name)
-        self.history += made
-        del self.history[:-HISTORY]
         # an alert is due before its finding counts as told: a crash between the two repeats a question, and loses nothing
         if self._alerts is not None:
             for notice in made:
@@ -121,26 +128,56 @@ class Desk:
                 for act in acts_of(self.wishes.act, notice):
                     self._act(act, watched)
 
-    def acknowledge(self, watched: WatchedRun, subject: str, reason: str) -> None:
+    def acknowledge(self, watched: WatchedRun, subject: str, reason: str, by: str = "") -> None:
         """Somebody knows of a finding, and says why it may stand: no alert and no act until it resolves."""
+        now, who = self._clock(), by or _user()
+        self._memory.ask(watched.name, lambda state, run: state.acknowledge(run, subject, who, reason, now), None)
+
+    def mute(self, watched: WatchedRun, subject: str, reason: str, until: float | None, by: str = "") -> None:
+        """Nobody wants to hear of a finding until then (seconds since 1970), or until it resolves."""
+        now, who = self._clock(), by or _user()
+        self._memory.ask(watched.name, lambda state, run: state.mute(run, subject, who, reason, now, until), None)
+
+    def speak_again(self, watched: WatchedRun, subject: str) -> None:
+        """Take back what was said of a finding."""
+        self._memory.ask(watched.name, lambda state, run: state.speak_again(run, subject), None)
+
+    def silences(self, watched: WatchedRun) -> Mapping[str, Mapping[str, Silence]]:
+        """What people said of each finding, by `acknowledged` and `muted`."""
         now = self._clock()
-        self._memory.ask(watched.name, lambda state, run: state.acknowledge(run, subject, _user(), reason, now), None)
+        nothing: dict[str, dict[str, Silence]] = {}
+        said = self._memory.recall(
+            watched.name,
+            lambda state, run: {"acknowledged": state.acknowledged(run, now), "muted": state.muted(run, now)},
+            nothing,
+        )
+        made: dict[str, dict[str, Silence]] = {}
+        for word, silences in said.items():
+            for subject, silence in silences.items():
+                made.setdefault(subject, {})[word] = silence
+        return made
+
+    def past(self, watched: WatchedRun) -> list[Past]:
+        """What was told of this run, by whoever watched it, the newest first."""
+        nothing: list[Past] = []
+        return self._memory.recall(watched.name, lambda state, run: state.history(run), nothing)
 
     def acknowledged(self, watched: WatchedRun) -> Mapping[str, str]:
         """Reasons by subject of what was acknowledged."""
         now = self._clock()
         nobody: dict[str, Silence] = {}
-        known = self._memory.ask(watched.name, lambda state, run: state.acknowledged(run, now), nobody)
+        known = self._memory.recall(watched.name, lambda state, run: state.acknowledged(run, now), nobody)
         return {subject: silence.reason for subject, silence in known.items()}
 
-    def reviewed(self, watched: WatchedRun) -> None:
+    def reviewed(self, watched: WatchedRun, by: str = "") -> None:
         """Somebody has read completions of this run, now."""
         now = self._clock()
         step = watched.run.last_step if watched.run is not None else None
         if step is None:
             return
         watched.reviewed(step, now)
-        self._memory.ask(watched.name, lambda state, run: state.reviewed(run, step, now, _user()), None)
+        who = by or _user()
+        self._memory.ask(watched.name, lambda state, run: state.reviewed(run, step, now, who), None)
 
     def close(self, timeout: float = CLOSING_SECONDS) -> None:
         """Tell what is left, as far as that goes in time, and give everything back."""

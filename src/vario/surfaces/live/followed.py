@@ -23,6 +23,8 @@ REMOTE_SECONDS = 30.0
 """Pause between readings of an address, which tells nothing before it is read."""
 PATIENCE = 10.0
 """Seconds that a place may be gone, empty or not readable before anybody is told: a rotation takes as long."""
+QUIET_SECONDS = 120.0
+"""Without a change for so long, what was parsed is let go: it is as large as the run, and is read again where rows come."""
 FEW_ROWS = 10
 """A log that begins anew does not show whose it is before it has so many rows: that is when the first look is due."""
 MOST_PARTS = 5
@@ -80,6 +82,7 @@ class Followed:
         self._written = 0
         self._not_before = 0.0
         self._failing: float | None = None
+        self._read_at: float | None = None
 
     def now(self) -> Polled:
         """The run, if its files have changed since, however short ago it was read."""
@@ -94,10 +97,12 @@ class Followed:
         now = None if self._remote else stamp(Path(self.path))
         if now is not None and now == self._seen:
             polled = Polled(None)
+            if self._read_at is not None and began - self._read_at >= QUIET_SECONDS:
+                self._growing, self._read_at = Growing(), None
         elif now is None and not self._remote:
             polled = self._without(f"{self.path}: nothing there", gone=True)
         else:
-            self._seen = now
+            self._seen, self._read_at = now, began
             polled = self._again(None if now is None else now.written_at)
         took = max((self._clock() - began) / SHARE, (self._work() - work) / self._share())
         self._not_before = began + max(took, REMOTE_SECONDS if self._remote else 0.0)

@@ -28,8 +28,13 @@ class Memory:
         self._generations: dict[str, int] = {}
         self._warned: dict[int, int] = {}
 
-    def admit(self, name: str, path: str) -> None:
-        """Open the store of a run; without one it is followed all the same."""
+    def admit(self, name: str, path: str, *, keeps: bool = True) -> None:
+        """Open the store of a run; without one it is followed all the same.
+
+        Args:
+            name: of the run. path: where it lies.
+            keeps: whether what is noticed of it will be kept; False makes no store, and only looks at one that stands.
+        """
         try:
             place = place_of(path, self._wished)
             state = self._states.get(place)
@@ -39,7 +44,8 @@ class Memory:
             self._runs[name] = state, run_key(path, place)
         except StateError as error:
             self._say(f"{error}; {WITHOUT}")
-        self._generation(name)
+        if keeps:
+            self._generation(name)
 
     def of(self, name: str) -> tuple[State, str] | None:
         """The store of a run and what the run is called there."""
@@ -57,6 +63,11 @@ class Memory:
             return otherwise
         finally:
             self._pass_on()
+
+    def recall(self, name: str, question: Callable[[State, str], T], otherwise: T) -> T:
+        """What a store says of a run, where one stands: a question alone makes none."""
+        known = self._runs.get(name)
+        return self.ask(name, question, otherwise) if known is not None and known[0].stands else otherwise
 
     def told(self, name: str) -> dict[str, Standing]:
         """What stands as told."""

@@ -92,6 +92,8 @@ class Watching:
         options: those of the command line that say how runs are read and judged.
         wishes: how they are watched.
         clock: seconds since 1970. monotonic: seconds from any start.
+        speaks: False for a surface that people look at: nobody is alerted, nothing is done, nothing counts as told.
+        check: is asked before a path is read; raises SourceError where it may not be.
     """
 
     def __init__(
@@ -102,27 +104,34 @@ class Watching:
         *,
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
+        speaks: bool = True,
+        check: Callable[[str], None] | None = None,
     ) -> None:
         self.runs: list[WatchedRun] = []
         self.every = wishes.watch.every
         rules = Wishes.of(options, paths[0]).choice.rules if paths else RULES
-        self.desk = Desk(wishes, clock=clock, rules=rules)
+        self.desk = Desk(wishes, clock=clock, rules=rules, speaks=speaks)
         self.messages = self.desk.messages
         self.history = self.desk.history
         self._options = options
         self._wishes = wishes
         self._clock = clock
         self._monotonic = monotonic
+        self._check = check
         self._places: set[tuple[str, str | None]] = set()
         self._wished = [_Wished(path) for path in dict.fromkeys(paths)]
-        for wished in self._wished:
+        # who opens a page is answered meanwhile: there the first round searches
+        for wished in self._wished if speaks else ():
             self._search(wished)
 
-    def turn(self, tell: Callable[[Notice], None] | None = None) -> list[Notice]:
+    def turn(
+        self, tell: Callable[[Notice], None] | None = None, seen: Callable[[WatchedRun], None] | None = None
+    ) -> list[Notice]:
         """One round over all runs: polls, judges, tells, remembers, alerts, acts.
 
         Args:
             tell: is called with each notice before it counts as told: a crash may repeat one, and loses none.
+            seen: is called with each run that was looked at: the first round over many runs takes minutes.
         """
         for wished in self._wished:
             if self._is_due(wished):
@@ -141,6 +150,8 @@ class Watching:
                     tell(notice)
             self.desk.handle(watched, notices)
             made += notices
+            if seen is not None:
+                seen(watched)
         return made
 
     def acknowledge(self, run: WatchedRun, subject: str, reason: str) -> None:
@@ -278,6 +289,8 @@ class Watching:
         self, wishes: Wishes, finish: Callable[[Run], Run], path: str, name: str | None, growing: Growing | None
     ) -> Run:
         """The run as the project file and the options have it read."""
+        if self._check is not None:
+            self._check(path)
         samples = sample_options(self._options, wishes.project)
         return finish(
             read(

@@ -60,6 +60,11 @@ class Database:
         self._closed = False
         _alive.add(self)
 
+    @property
+    def stands(self) -> bool:
+        """Whether there is something to read: a file that is there, or a server."""
+        return self._path is None or self._path.exists()
+
     def read(self, work: Callable[[Connection], T]) -> T:
         """The result of a transaction that writes nothing.
 

@@ -47,6 +47,11 @@ class State(Findings, Alerts, Silences, Reviews, Acts):
         return self._database.shown
 
     @property
+    def stands(self) -> bool:
+        """Whether there is something to read: reading makes what is not there."""
+        return self._database.stands
+
+    @property
     def warnings(self) -> list[str]:
         """What happened to the database, a sentence each; grows while it is used."""
         return self._database.warnings

@@ -11,8 +11,8 @@ from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
-from vario.surfaces.terminal.feed import Feed
-from vario.surfaces.terminal.follower import Follower
+from vario.surfaces.live.feed import Feed
+from vario.surfaces.live.follower import Follower
 from vario.surfaces.terminal.look import CSS
 from vario.surfaces.terminal.main_screen import MainScreen
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from rich.text import Text
 
 from vario.rules.base import number
+from vario.surfaces.live.snapshot import RunView
 from vario.surfaces.terminal.columns import cells, fit
 from vario.surfaces.terminal.inline import ACKNOWLEDGED, NEWS, PASSED, SEVERITY, joined, line, wrapped
-from vario.surfaces.terminal.snapshot import RunView
 from vario.surfaces.terminal.times import moment
 from vario.verdict import Finding
 

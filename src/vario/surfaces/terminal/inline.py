@@ -5,8 +5,8 @@ from __future__ import annotations
 from rich.text import Text
 
 from vario.surfaces.live.notices import Kind
+from vario.surfaces.live.snapshot import Light
 from vario.surfaces.terminal.columns import wrap
-from vario.surfaces.terminal.snapshot import Light
 
 SIGNS = {
     Light.CRITICAL: ("!!", "bold red"),

@@ -16,16 +16,16 @@ from textual.screen import Screen
 from textual.widgets import OptionList
 
 from vario.surfaces.cli.text import diagnosis_text
+from vario.surfaces.live.feed import Feed
+from vario.surfaces.live.follower import Follower
+from vario.surfaces.live.snapshot import RunView, Snapshot
 from vario.surfaces.live.watched import WatchedRun
 from vario.surfaces.terminal import finding_texts, panes, sheets, space
 from vario.surfaces.terminal.columns import cells, clean, shorten
-from vario.surfaces.terminal.feed import Feed
-from vario.surfaces.terminal.follower import Follower
 from vario.surfaces.terminal.inline import joined, line
 from vario.surfaces.terminal.parts import OTHER_RUNS, Pane, Reason, Rows, Words
 from vario.surfaces.terminal.run_part import RunPart, keyed
 from vario.surfaces.terminal.sheet import Sheet
-from vario.surfaces.terminal.snapshot import RunView, Snapshot
 from vario.verdict import Finding
 
 SECONDS = 1.0

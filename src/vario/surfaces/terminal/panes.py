@@ -6,11 +6,11 @@ from itertools import takewhile
 
 from rich.text import Text
 
+from vario.surfaces.live.snapshot import Light, RunView, Snapshot
 from vario.surfaces.live.watched import Status
 from vario.surfaces.terminal.columns import cells, clean, fit, shorten, wrap
 from vario.surfaces.terminal.inline import SIGNS, Part, joined, line
 from vario.surfaces.terminal.plain import headline
-from vario.surfaces.terminal.snapshot import Light, RunView, Snapshot
 from vario.surfaces.terminal.times import ago, moment, span
 
 ACTION = {"stop": "bold red", "intervene": "bold yellow", "continue": "bold green", "cannot-tell": "bold cyan"}

@@ -6,11 +6,11 @@ from rich.text import Text
 from textual.app import ComposeResult
 from textual.containers import Vertical
 
-from vario.surfaces.cli.text import NO_WARNING
+from vario.surfaces.live.snapshot import RunView
+from vario.surfaces.sentences import NO_WARNING
 from vario.surfaces.terminal import finding_texts, gauge_texts, panes, space
 from vario.surfaces.terminal.columns import shorten
 from vario.surfaces.terminal.parts import Detail, Gauges, Pane, Rows, Words
-from vario.surfaces.terminal.snapshot import RunView
 from vario.verdict import Diagnosis, Finding
 
 ALWAYS = 3

@@ -5,13 +5,13 @@ from __future__ import annotations
 from rich.text import Text
 
 from vario.rules.base import number
+from vario.surfaces.live.snapshot import Light, RunView, Snapshot
 from vario.surfaces.panels import panels
 from vario.surfaces.spark import sparkline
 from vario.surfaces.terminal.columns import clean, wrap
 from vario.surfaces.terminal.gauge_texts import unit_of
 from vario.surfaces.terminal.inline import SIGNS, joined, line, wrapped
 from vario.surfaces.terminal.plain import WIDTH, line_of
-from vario.surfaces.terminal.snapshot import Light, RunView, Snapshot
 from vario.surfaces.terminal.times import ago
 
 WIDEST = 110

@@ -6,7 +6,7 @@ import os
 import sys
 
 from vario.errors import VarioError
-from vario.surfaces.terminal.feed import Feed
+from vario.surfaces.live.feed import Feed
 
 PATIENCE = 1.0
 """Seconds that a turn may still take after the user has quit."""

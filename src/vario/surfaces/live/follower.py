@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from vario.errors import VarioError
+from vario.surfaces.live.feed import Feed
+from vario.surfaces.live.snapshot import taken
 from vario.surfaces.live.watched import WatchedRun
-from vario.surfaces.terminal.columns import shorten
-from vario.surfaces.terminal.feed import Feed
-from vario.surfaces.terminal.snapshot import taken
+from vario.surfaces.privacy import safe
 
 LEAST_PAUSE = 0.05
 """Seconds between turns at the least: a feed that asks for none must not take a core for itself."""
@@ -58,6 +58,11 @@ class Follower:
         """Have something done between two turns; `what` names it where it fails."""
         self._wishes.put((what, wish))
 
+    def refresh(self) -> None:
+        """Take the runs as they stand; for the feed itself, in the midst of a turn that takes long."""
+        self._attempt("showing the runs", self._take)
+        self._changed()
+
     def stop(self, patience: float = 0.0) -> bool:
         """Make no further turn; wait at most so many seconds for the one that runs. True if the thread has ended."""
         self._stopping = True
@@ -98,4 +103,4 @@ class Follower:
             work()
         except BaseException as error:  # polars' panics are no `Exception`, and there is nobody above
             told = str(error) if isinstance(error, VarioError) else f"{type(error).__name__}: {error}"
-            self._failures[shorten(f"{what} failed: {told}", LONGEST)] += 1
+            self._failures[safe(f"{what} failed: {told}")[:LONGEST]] += 1

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 
+from vario.surfaces.live.feed import Feed
 from vario.surfaces.live.notices import OF_FINDINGS, SEVERITIES, Kind, Notice
 from vario.surfaces.live.watched import Review, Status, WatchedRun
-from vario.surfaces.terminal.feed import Feed
 from vario.verdict import Diagnosis, Finding
 
 
