@@ -1,0 +1,1 @@
+"""`vario mcp`: runs as tools for agents, over the Model Context Protocol."""
