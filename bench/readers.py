@@ -112,10 +112,14 @@ def _records(bodies: np.ndarray) -> np.ndarray:
 
 
 def write_tensorboard(path: Path, scale: float) -> None:
-    """An event file as a SummaryWriter writes it: a record a scalar, step by step, tag after tag."""
-    steps = int(STEPS * scale)
-    tags = [*KEYS, *(f"rewards/function_{i}/{kind}" for i in range(TAGS) for kind in ("mean", "std"))][:TAGS]
-    values = curves(steps, TAGS).astype("<f4")
+    """The event file that is read."""
+    write_events(path, int(STEPS * scale), TAGS)
+
+
+def write_events(path: Path, steps: int, many: int, seed: int = 0) -> None:
+    """An event file as a SummaryWriter writes it: a record a scalar, step by step, tag after tag, of so many tags."""
+    tags = [*KEYS, *(f"rewards/function_{i}/{kind}" for i in range(many) for kind in ("mean", "std"))][:many]
+    values = curves(steps, many, seed).astype("<f4")
     names = [f"train/{tag}".encode() for tag in tags]
     numbers = np.arange(1, steps + 1)
     widths = np.where(numbers < 1 << 7, 1, np.where(numbers < 1 << 14, 2, 3))

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import FunctionType
 
 from answers import CONFIGURED, COUNTED, DECLARED, FED, FOREIGN, SOMETIMES, UNLOGGED, answer
+from framework_howto import howto
 from key_words import in_words
 from page_parts import (
     MADE,
@@ -173,7 +174,7 @@ def framework_page(dialect: Dialect) -> str:
         ]
         lines += ["where this page says nothing else."]
     lines += ["", f"In a diagnosis it is called `{dialect.name}`. It is recognised by: {_doc(dialect.recognises)}"]
-    sections = (_steps, _keys, _made_of_several, _no_metric, _knobs, _missing, _rules, _logs)
+    sections = (howto, _steps, _keys, _made_of_several, _no_metric, _knobs, _missing, _rules, _logs)
     for section in sections:
         lines += section(dialect)
     return "\n".join(lines) + "\n"

@@ -2,7 +2,9 @@
 """Write the reference pages from the source, or check that they are what the source says.
 
     python scripts/pages.py write     # docs/rules/, docs/frameworks/, docs/metrics.md, docs/knobs.md,
-                                      # docs/formats.md, docs/rule-by-framework.md, docs/grafana/
+                                      # docs/formats.md, docs/rule-by-framework.md,
+                                      # docs/visual-language.md, docs/command-line.md, docs/schemas.md,
+                                      # docs/instruments.md, docs/grafana/, site-theme/css/look.css
     python scripts/pages.py check     # exit 1, with a summary, where a page differs
 
 Nothing here is a second copy of a fact: pages of rules are their docstrings; what keys and knobs mean comes
@@ -22,9 +24,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+from command_page import command_page
 from format_page import formats_page
 from framework_pages import framework_pages
+from instruments_page import instruments_page
 from key_words import in_words
+from look_page import look_page
 from page_parts import (
     MADE,
     ROOT,
@@ -45,6 +50,7 @@ from page_parts import (
     without_empty,
 )
 from rule_by_framework import by_framework_page
+from schema_page import schema_page
 
 from vario.catalogue import KNOBS, METRICS, Metric
 from vario.catalogue.own_words import EVENT_METRIC, OWN_WORDS, event_key
@@ -53,6 +59,7 @@ from vario.rules import RULES, Rule
 from vario.rules.base import HEADINGS, Turn
 from vario.sources.dialects import DIALECTS
 from vario.sources.dialects.base import Dialect
+from vario.surfaces.charts.look import css_variables
 from vario.surfaces.exporters.alert_rules import alert_rules_file
 from vario.surfaces.exporters.grafana import dashboard_file
 
@@ -275,6 +282,11 @@ def pages() -> dict[Path, str]:
     made[Path("docs/knobs.md")] = knobs_page()
     made[Path("docs/rule-by-framework.md")] = by_framework_page(FAMILIES)
     made[Path("docs/formats.md")] = formats_page()
+    made[Path("docs/visual-language.md")] = look_page()
+    made[Path("docs/command-line.md")] = command_page()
+    made[Path("docs/schemas.md")] = schema_page()
+    made[Path("docs/instruments.md")] = instruments_page()
+    made[Path("site-theme/css/look.css")] = f"{css_variables()}\n"
     made[Path("docs/grafana/vario.json")] = dashboard_file()
     made[Path("docs/grafana/alerts.yml")] = alert_rules_file()
     return made | framework_pages()

@@ -13,6 +13,7 @@ from tests.alerts.world import broken
 from tests.conftest import golden_runs
 from vario.run import Series
 from vario.surfaces.alerts.picture import HEIGHT, OF_SEVERITY, WIDTH, picture, placard
+from vario.surfaces.charts.trend import smoothed
 
 LARGEST = 60_000
 
@@ -67,11 +68,15 @@ def test_without_the_finding_no_line_is_drawn() -> None:
 
 def test_a_curve_does_not_fall_before_it_does() -> None:
     """The bold line is an average; it must not bring a break forward."""
-    from vario.surfaces.alerts.picture import _smoothed
+    steps, values = np.arange(1, 201), np.concatenate([np.ones(100), np.zeros(100)])
+    assert smoothed(steps, values, [101])[99] == 1.0
+    assert smoothed(steps, values, [])[99] < 1.0
+    assert smoothed(steps, values, [101], np.array([99, 100])).tolist() == [1.0, 0.0]
 
-    values = np.concatenate([np.ones(100), np.zeros(100)])
-    assert _smoothed(values, np.array([100]))[99] == 1.0
-    assert _smoothed(values, np.array([], dtype=int))[99] < 1.0
+
+def test_a_spike_takes_no_other_value_with_it() -> None:
+    values = np.where(np.arange(200) == 50, 1e30, 0.25)
+    assert smoothed(np.arange(200), values, [])[100:].tolist() == [0.25] * 100
 
 
 @pytest.mark.parametrize("values", [[np.nan] * 5, [1e300] * 5, [2.0], [], [0.5] * 40, [-1e-12, 1e-12] * 20])

@@ -16,10 +16,15 @@ from pathlib import Path
 from vario.errors import ConfigError, SeveralRuns, SourceError, UnknownRule, VarioError
 from vario.project_file import find_project
 from vario.rules.choice import choose
+from vario.surfaces.cli.annotate_command import add_annotate, run_annotate
 from vario.surfaces.cli.compare_page import comparison_json, comparison_text
+from vario.surfaces.cli.format_options import add_format
+from vario.surfaces.cli.mcp_command import add_mcp, run_mcp
 from vario.surfaces.cli.metrics_page import known_metrics, metrics_page
+from vario.surfaces.cli.report_command import add_report, run_report
 from vario.surfaces.cli.rule_page import rule_list, rule_page
 from vario.surfaces.cli.samples_command import NAME, add_samples, run_samples
+from vario.surfaces.cli.serve_command import add_serve, run_serve
 from vario.surfaces.cli.text import diagnosis_text
 from vario.surfaces.cli.wishes import (
     Wishes,
@@ -54,13 +59,11 @@ def _parser() -> argparse.ArgumentParser:
         "wandb://entity/project/run, mlflow+http://host:port/run, trackio://project/run); or - for standard input.",
     )
     one.add_argument("paths", nargs="+", metavar="PATH")
-    one.add_argument(
-        "--format",
-        choices=("text", "json"),
-        default="text",
-        help="text for people, json (diagnosis/v1, one document a line) for programs",
+    add_format(
+        one,
+        "text for people, json (diagnosis/v1, one document a line) for programs, github for annotations of a workflow",
+        "github",
     )
-    one.add_argument("--json", dest="format", action="store_const", const="json", help="same as --format json")
     one.add_argument("--until", type=int, metavar="STEP", help="judge the run as it stood at STEP")
     one.add_argument("--pedantic", action="store_true", help="show findings for the pedantic audience too")
     one.add_argument(
@@ -83,8 +86,7 @@ def _parser() -> argparse.ArgumentParser:
         "recipe trained on the test set, and the branch of the ladder is named.",
     )
     beside.add_argument("paths", nargs="+", metavar="PATH")
-    beside.add_argument("--format", choices=("text", "json"), default="text")
-    beside.add_argument("--json", dest="format", action="store_const", const="json", help="same as --format json")
+    add_format(beside)
     add_source_options(beside)
     add_sample_options(beside)
     add_judgement_options(beside)
@@ -107,7 +109,7 @@ def _parser() -> argparse.ArgumentParser:
     metrics.add_argument("--known", action="store_true", help="list the canonical metrics instead")
     add_source_options(metrics)
     add_sample_options(metrics)
-    metrics.add_argument("--json", action="store_true")
+    add_format(metrics)
     add_samples(commands)
     # here and not above: a process of a fleet comes in from the other end, and imports this package for its wishes
     from vario.surfaces.cli.fleet_command import add_fleet
@@ -115,6 +117,10 @@ def _parser() -> argparse.ArgumentParser:
 
     add_fleet(commands)
     add_watch(commands)
+    add_report(commands)
+    add_serve(commands)
+    add_annotate(commands)
+    add_mcp(commands)
     rule = commands.add_parser("rule", help="print a rule's page, or list all rules")
     rule.add_argument("name", nargs="?", metavar="NAME|CODE")
     rule.add_argument("--rules", action="append", default=[], metavar="FILE", help="a Python file with rules of yours")
@@ -150,6 +156,11 @@ def _diagnose(options: argparse.Namespace) -> int:
             words = excerpts(run, diagnosis, sample_options(options, find_project(path))) if options.text else {}
             if options.format == "json":
                 print(json.dumps(with_excerpts(to_json(diagnosis), words), ensure_ascii=False, allow_nan=False))
+            elif options.format == "github":
+                from vario.surfaces.cli.github import add_to_summary, workflow_commands
+
+                print(*workflow_commands(diagnosis, pedantic=options.pedantic), sep="\n")
+                add_to_summary(diagnosis, pedantic=options.pedantic)
             else:
                 if shown:
                     print()
@@ -216,6 +227,14 @@ def _run(options: argparse.Namespace) -> int:
         from vario.surfaces.cli.watch_command import run_watch
 
         return run_watch(options)
+    if options.command == "serve":
+        return run_serve(options)
+    if options.command == "report":
+        return run_report(options)
+    if options.command == "annotate":
+        return run_annotate(options)
+    if options.command == "mcp":
+        return run_mcp(options)
     if options.command == "metrics":
         if options.known:
             print(known_metrics())
@@ -223,7 +242,7 @@ def _run(options: argparse.Namespace) -> int:
         if options.path is None:
             raise ConfigError("vario metrics: give a PATH, or --known")
         run = Wishes.of(options, options.path).read(options.path, options)
-        print(metrics_page(run, as_json=options.json))
+        print(metrics_page(run, as_json=options.format == "json"))
         return OK
     project = find_project(Path.cwd())
     load = (*(project.load if project.here else ()), *(Path(p) for p in options.rules))

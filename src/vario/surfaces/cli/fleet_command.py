@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vario.errors import ConfigError, NothingReadable, SourceError
+from vario.surfaces.cli.format_options import add_format
 from vario.surfaces.cli.wishes import Wishes, add_judgement_options
 from vario.surfaces.fleet.jobs import Job, jobs_below
 from vario.surfaces.fleet.judging import FAILED as LOST
@@ -51,13 +52,10 @@ def add_fleet(commands: Commands) -> None:
         help="keep the results in FILE.jsonl (a diagnosis a line, written as they are made) or FILE.parquet (a row a run); "
         "both may be given, and both may be addresses",
     )
-    fleet.add_argument(
-        "--format",
-        choices=("text", "json"),
-        default="text",
-        help="text for people; json for programs: diagnosis/v1 with `fleet` beside it, a run a line, in the order of the table",
+    add_format(
+        fleet,
+        "text for people; json for programs: diagnosis/v1 with `fleet` beside it, a run a line, in the order of the table",
     )
-    fleet.add_argument("--json", dest="format", action="store_const", const="json", help="same as --format json")
     fleet.add_argument(
         "--limit", type=int, default=LIMIT, metavar="N", help=f"show so many runs one by one (default {LIMIT})"
     )

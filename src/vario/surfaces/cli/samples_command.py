@@ -20,6 +20,7 @@ from vario.run import Run
 from vario.samples import Mark
 from vario.sources.marks import WORDS, marks_file, read_marks, write_mark
 from vario.sources.sampled import KINDS, ORDERS, SampleOptions
+from vario.surfaces.cli.format_options import add_format
 from vario.surfaces.cli.wishes import Wishes, add_sample_options, add_source_options, sample_options
 from vario.surfaces.privacy import head_of, masked_tokens, shown
 from vario.surfaces.spark import sparkline
@@ -59,7 +60,7 @@ def add_samples(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     one.add_argument("--full", action="store_true", help="whole texts, not head and tail")
     one.add_argument("--tokens", action="store_true", help="values by token, where the dump holds them")
     one.add_argument("--no-text", action="store_true", help="measures alone, no prompt and no completion")
-    one.add_argument("--json", action="store_true", help="one JSON object a line")
+    add_format(one, "text for people, json (one object a line) for programs")
     one.add_argument("--review", type=int, nargs="?", const=16, metavar="N", help="mark N completions (default 16)")
     one.add_argument(
         "--mark",
@@ -103,8 +104,10 @@ def run_samples(options: argparse.Namespace) -> int:
         return 0
     found = browser.find(query)
     for sample in found:
-        print(_json(sample, options, browser) if options.json else _page(sample, options, browser, run.marks))
-    if not found and not options.json:
+        print(
+            _json(sample, options, browser) if options.format == "json" else _page(sample, options, browser, run.marks)
+        )
+    if not found and options.format != "json":
         print("no completion is as wished; `vario samples PATH` lists the sampled steps")
     _troubles(browser)
     return 0
@@ -161,14 +164,14 @@ def _of_finding(options: argparse.Namespace, run: Run, choice: Choice) -> tuple[
         raise ConfigError(f"--finding {options.finding}: not found on this run; its findings are {some}")
     if chosen.read is None:
         raise ConfigError(f"--finding {options.finding}: nothing of it shows in completions")
-    if not options.json:
+    if options.format != "json":
         print(textwrap.fill(f"{chosen.name}: {chosen.read.what}", WIDTH), end="\n\n")
     return chosen.read.samples
 
 
 def _overview(options: argparse.Namespace, browser: Browser, run: Run) -> None:
     steps = browser.summaries(evaluation=options.evaluation)
-    if options.json:
+    if options.format == "json":
         for s in steps:
             print(json.dumps({"step": s.step, "completions": s.completions, "groups": s.groups, "reward": s.reward}))
         return
