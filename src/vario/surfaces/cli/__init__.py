@@ -21,7 +21,7 @@ from vario.surfaces.cli.compare_page import comparison_json, comparison_text
 from vario.surfaces.cli.format_options import add_format
 from vario.surfaces.cli.mcp_command import add_mcp, run_mcp
 from vario.surfaces.cli.metrics_page import known_metrics, metrics_page
-from vario.surfaces.cli.report_command import add_report, run_report
+from vario.surfaces.cli.report_command import add_report
 from vario.surfaces.cli.rule_page import rule_list, rule_page
 from vario.surfaces.cli.samples_command import NAME, add_samples, run_samples
 from vario.surfaces.cli.serve_command import add_serve, run_serve
@@ -230,6 +230,8 @@ def _run(options: argparse.Namespace) -> int:
     if options.command == "serve":
         return run_serve(options)
     if options.command == "report":
+        from vario.surfaces.cli.reporting import run_report
+
         return run_report(options)
     if options.command == "annotate":
         return run_annotate(options)
