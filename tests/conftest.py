@@ -20,13 +20,21 @@ RAY = frozenset(
 """Files that start clusters or look for one: never two at a time."""
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest-xdist looks at the groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests of a file share what it sets up, so they go to one process (`-n 2 --dist loadgroup`)."""
-    for item in items:
-        name = item.path.name
-        if name not in SPREAD:
-            item.add_marker(pytest.mark.xdist_group("ray" if name in RAY else str(item.path)))
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
+    """Tests of a file share what it sets up, so they go to one process, whatever `--dist` says.
+
+    pytest-xdist has groups of its own for that (`loadgroup`), which pytest 9.2 does not let it write into the tests' ids.
+    """
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByFile(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            path = nodeid.partition("::")[0]
+            name = path.rpartition("/")[2]
+            return nodeid if name in SPREAD else "ray" if name in RAY else path
+
+    return ByFile(config, log)
 
 
 def golden_runs() -> list[Path]:
