@@ -204,7 +204,7 @@ import os, subprocess, time
 from tests.work import tasks
 from vario.work import pool
 def children():
-    return subprocess.run(["ps", "-o", "args=", "--ppid", str(os.getpid())], capture_output=True, text=True).stdout
+    return subprocess.run(["ps", "-ww", "-o", "args=", "--ppid", str(os.getpid())], capture_output=True, text=True).stdout
 work = pool(2, "local").each(tasks.once_killed, [(folder, n) for n in range(8)])
 results = [next(work) for _ in range(8)]
 time.sleep(1)  # for news to arrive, should any be printed
