@@ -404,14 +404,21 @@ class Monitor:
             self._begin()  # nothing but history: it is judged all the same
         self._alive = False
         _living.discard(self)
+        # in the handler of a signal an error would be taken for one of whatever it interrupts, and what follows be left out
         if self._keeper is not None:
-            self._await_device(deadline)
-            self._pass_on(at_once=True)
-            self._queue.put((_END, []))
-            self._keeper.join(max(0.0, deadline - time.monotonic()))
-            if not self._courier.finish(reason, deadline):
-                self._fail("the judging process had not ended when the time for closing was over; it goes on by itself")
-        self._teller.close(max(deadline, time.monotonic() + LAST_WORDS_SECONDS))
+            self._guarded("the end", lambda: self._hand_over_the_rest(reason, deadline))
+        last = max(deadline, time.monotonic() + LAST_WORDS_SECONDS)
+        self._guarded("the last words", lambda: self._teller.close(last))
+
+    def _hand_over_the_rest(self, reason: str, deadline: float) -> None:
+        keeper = self._keeper
+        self._await_device(deadline)
+        self._pass_on(at_once=True)
+        self._queue.put((_END, []))
+        if keeper is not None:
+            keeper.join(max(0.0, deadline - time.monotonic()))
+        if not self._courier.finish(reason, deadline):
+            self._fail("the judging process had not ended when the time for closing was over; it goes on by itself")
 
     # what follows runs off the training thread
 
