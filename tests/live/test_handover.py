@@ -137,15 +137,26 @@ def test_the_step_is_the_arguments() -> None:
     assert row_of({"step": 5, "_timestamp": 3.0, "loss": 1.0}) == ({"loss": 1.0}, [])
 
 
-@pytest.mark.parametrize("step", [3, np.int32(3), 3.0, "3", torch.tensor(3), Count.TWO])
+@pytest.mark.parametrize("step", [3, np.int32(3), 3.0, "3", " 3\n", np.str_("3"), torch.tensor(3), Count.TWO])
 def test_steps(step: object) -> None:
     assert step_of(step) in (2, 3)
 
 
-@pytest.mark.parametrize("step", [math.nan, None, "three", 2**62, -(2**80), math.inf, [1]])
+@pytest.mark.parametrize("step", [math.nan, None, "three", b"3", "", "--3", 2**62, -(2**80), math.inf, [1]])
 def test_what_is_no_step(step: object) -> None:
     with pytest.raises((TypeError, ValueError, OverflowError)):
         step_of(step)
+
+
+def test_an_exit_that_comes_while_a_text_is_told_as_no_step_is_not_lost() -> None:
+    """`int` loses it: it replaces whatever is raised while it takes the text's representation."""
+
+    class Interrupted(str):
+        def __repr__(self) -> str:
+            raise SystemExit
+
+    with pytest.raises(SystemExit):
+        step_of(Interrupted("three"))
 
 
 class DeviceTensor:

@@ -227,10 +227,7 @@ def test_failures_are_counted_told_once_and_bounded(caplog) -> None:
             monitor.log("no step", {"reward": 1.0})  # type: ignore[arg-type]
             monitor._fail(f"another {i} " + "x" * 10_000)
         monitor.close()
-    assert (
-        monitor.failures["a row could not be taken (ValueError: invalid literal for int() with base 10: 'no step')"]
-        == 1000
-    )
+    assert monitor.failures["a row could not be taken (ValueError: 'no step' is no step)"] == 1000
     assert len(monitor.failures) == monitor_module.FAILURES + 1
     assert sum(monitor.failures.values()) == 2000
     assert len(caplog.records) == monitor_module.FAILURES + 1

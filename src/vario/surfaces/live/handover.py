@@ -25,6 +25,8 @@ PLAIN_PARTS = 200_000
 PLAIN_LENGTH = 2_000
 """Depth and parts of a value, and characters of one that can only be told as text: it may be of any size."""
 MAX_STEP = 2**62
+TOLD = 200
+"""Characters that are told of what is no step."""
 OWN = frozenset({"step", "_timestamp"})
 """Keys of a row of the log itself: the step is the argument's, the time that of the call."""
 SUMMARY = "train_runtime"
@@ -93,6 +95,10 @@ def step_of(step: object) -> int:
     Raises:
         TypeError, ValueError: it is none.
     """
+    if isinstance(step, bytes) or (isinstance(step, str) and not step.strip().removeprefix("-").isdecimal()):
+        # int() puts the text into its own error, and what the handler of a signal raises meanwhile would be lost
+        said = repr(step)
+        raise ValueError(f"{said[:TOLD]} is no step")
     number = int(step)  # type: ignore[call-overload]
     if abs(number) >= MAX_STEP:
         raise ValueError(f"{number} is no step")
