@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
-import socket
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.error import URLError
-from urllib.request import urlopen
 
 import pytest
 
 from tests.annotations.told import driven, rows_of
 from tests.conftest import GOLDEN
-from tests.sources.test_mlflow import QUIET
+from tests.mlflow_server import QUIET, tracking_server
 
 pytest.importorskip("mlflow")
 
@@ -63,28 +56,8 @@ found["database"] = written("sqlite:///{folder}/mlflow.db")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]:
     """A tracking server, and the folder with its database."""
     folder = tmp_path_factory.mktemp("mlflow")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [sys.executable, "-m", "mlflow", "server", "--backend-store-uri", f"sqlite:///{folder / 'mlflow.db'}", "--host", "127.0.0.1",
-               "--port", str(port), "--workers", "1"]  # fmt: skip
-    with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log, cwd=folder, env={**os.environ, **QUIET}, start_new_session=True)
-    url = f"http://127.0.0.1:{port}"
-    try:
-        for _ in range(600):
-            try:
-                with urlopen(f"{url}/health", timeout=1):
-                    break
-            except (URLError, OSError):
-                assert process.poll() is None, (folder / "log").read_text()[-2000:]
-                time.sleep(0.1)
-        else:
-            pytest.fail((folder / "log").read_text()[-2000:])
+    with tracking_server(folder) as url:
         yield folder, url
-    finally:
-        os.killpg(process.pid, 15)
-        process.wait(20)
 
 
 @pytest.fixture(scope="module")

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import shutil
 import socket
 import sqlite3
-import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.error import URLError
-from urllib.request import urlopen
 
 import pytest
 
 import vario
+from tests.mlflow_server import QUIET, tracking_server
 from tests.sources.writers import Points, assert_same, points_of, read_elsewhere, run_python
 from vario.errors import Malformed, NothingReadable, SeveralRuns, VarioError
 from vario.sources.readers import mlflow_database, mlflow_folder
@@ -75,7 +71,6 @@ GOOD: Points = {
 }
 PARAMETERS = {"learning_rate": 1e-6, "actor.optim.lr": 1e-5, "flag": True, "none": None, "text": "0x12", "list": [1, 2]}
 MANY = 25_101
-QUIET = {"MLFLOW_ALLOW_FILE_STORE": "true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", "MLFLOW_DISABLE_TELEMETRY": "true", "PYTHONWARNINGS": "ignore"}
 
 
 @pytest.fixture(scope="module")
@@ -251,28 +246,8 @@ def server(stores: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[t
         rows = [("train/reward", s / 7, 10 + s, made["we@night"], s, 0) for s in range(2, MANY)]
         connection.executemany("INSERT INTO metrics (key, value, timestamp, run_uuid, step, is_nan) VALUES (?, ?, ?, ?, ?, ?)", rows)
     connection.close()
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [sys.executable, "-m", "mlflow", "server", "--backend-store-uri", f"sqlite:///{path}", "--artifacts-destination", str(folder / "artifacts"),
-               "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]  # fmt: skip
-    with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log, cwd=folder, env={**os.environ, **QUIET}, start_new_session=True)
-    url = f"http://127.0.0.1:{port}"
-    try:
-        for _ in range(600):
-            try:
-                with urlopen(f"{url}/health", timeout=1):
-                    break
-            except (URLError, OSError):
-                assert process.poll() is None, (folder / "log").read_text()[-2000:]
-                time.sleep(0.1)
-        else:
-            pytest.fail((folder / "log").read_text()[-2000:])
+    with tracking_server(folder, "--artifacts-destination", str(folder / "artifacts")) as url:
         yield url, made
-    finally:
-        os.killpg(process.pid, 15)
-        process.wait(20)
 
 
 @pytest.fixture(scope="module")
