@@ -10,7 +10,6 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
 
@@ -21,6 +20,7 @@ from tests.conftest import GOLDEN
 from tests.dashboard.serving import Dashboard, served, until
 from tests.mlflow_server import tracking_server
 from tests.sources.writers import scalar_event, write_events
+from vario.surfaces.live.followed import REMOTE_SECONDS
 
 pytest.importorskip("mlflow")
 pytest.importorskip("trackio")
@@ -112,7 +112,7 @@ def test_a_row_on_the_server_comes_to_the_page(shown: Shown) -> None:
     assert shown.diagnosis(BROKEN)["run"]["last_step"] == 60
     assert shown.alarms(BROKEN) == []
     shown.tracker.log(shown.broken, rows_of(GOLDEN / BROKEN)[60:END])
-    assert until(lambda: shown.alarms(BROKEN)) == ["kl-rises-while-reward-falls"]
+    assert until(lambda: shown.alarms(BROKEN), 2 * REMOTE_SECONDS) == ["kl-rises-while-reward-falls"]
     (page,) = [shown.dashboard.ask(f"/runs/{run}").text for name, run in shown.ids.items() if BROKEN in name]
     assert "KL" in page
     assert f"steps 1 to {END}" in page
