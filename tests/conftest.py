@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,14 @@ ROOT = Path(__file__).resolve().parent.parent
 GOLDEN = ROOT / "tests" / "golden"
 SHARED = Path(os.environ.get("VARIO_SHARED", ROOT.parent / "shared"))
 
+for threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    # the tests share the cores already: threads that spin while they wait for one another take them from the others
+    os.environ.setdefault(threads, "1")
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # a shell that starts the tests in the background has them, and every process that they start, deaf to an interrupt
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
-SPREAD = frozenset({"test_cases.py", "test_simulated.py", "test_labelled.py", "test_real_logs.py"})
+SPREAD = frozenset({"test_cases.py", "test_simulated.py", "test_real_logs.py"})
 """Long files whose tests share nothing: they may go to any process."""
 RAY = frozenset(
     {"test_ray.py", "test_ray_addresses.py", "test_spread.py", "test_bad_runs.py", "test_completions_docs.py", "test_fleet_docs.py"}

@@ -78,9 +78,9 @@ def test_every_page(name: str, shown: Dashboard, visit: Any, keep: Any, violatio
     keep(page)
     page.evaluate(OPEN_ALL)
     page.wait_for_load_state("networkidle") if page.locator("[data-live]").count() == 0 else page.wait_for_timeout(300)
-    for scheme in ("light", "dark"):
-        page.emulate_media(color_scheme=scheme)
-        assert violations(page) == [], scheme
+    assert violations(page) == []
+    page.emulate_media(color_scheme="dark")
+    assert violations(page, "color-contrast") == []
     keep(page, "dark")
     page.emulate_media(color_scheme="light")
     page.set_viewport_size(PHONE)
@@ -220,7 +220,7 @@ def test_a_new_finding_comes_to_the_open_page(tmp_path: Path, visit: Any, keep: 
     took = []
     for turn in range(3):
         grows = Growing(tmp_path / f"{turn}/runs/grows", "grpo-drift")
-        grows.write(50)
+        grows.write(80)
         with served("runs", cwd=tmp_path / str(turn)) as dashboard:
             name = dashboard.judged("grows")["grows"]
             page = opened(visit, dashboard, f"/runs/{name}")
