@@ -119,13 +119,17 @@ def of_vario(logs: Path, runs: int, steps: int) -> dict[str, object]:
         first = until(lambda: bool(got(f"{at}/")))
         meanwhile: list[float] = []
 
-        def judged() -> bool:
+        def page_meanwhile() -> str:
             began = time.perf_counter()
             page = got(f"{at}/").decode()
             meanwhile.append(time.perf_counter() - began)
+            return page
+
+        def lit(page: str) -> bool:
             return len(set(RUN.findall(page))) == runs and page.count(" confidence ·") == runs
 
-        ready = until(judged)
+        lights = until(lambda: lit(page_meanwhile()))
+        ready = lights + until(lambda: lit(page := page_meanwhile()) and "at a first glance" not in page)
         names = sorted(set(RUN.findall(got(f"{at}/").decode())))
         runs_in_turn = iter(names * ASKED)
         page = timed(lambda: got(f"{at}/runs/{next(runs_in_turn)}"))
@@ -134,7 +138,7 @@ def of_vario(logs: Path, runs: int, steps: int) -> dict[str, object]:
         return figures(
             timed(lambda: got(f"{at}/")), page, zoom,
             **{
-                "first answer (s)": first, "ready (s)": ready,
+                "first answer (s)": first, "every light (s)": lights, "ready (s)": ready,
                 "index while judging, longest (ms)": 1e3 * max(meanwhile),
                 "size of a run's page (KiB)": len(got(f"{at}/runs/{names[0]}")) / 1024,
                 "memory (MiB)": memory(process),

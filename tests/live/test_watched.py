@@ -224,3 +224,35 @@ def test_a_run_that_has_made_its_steps_has_ended(most: int, status: Status) -> N
     watched = WatchedRun("run", All())
     watched.look()
     assert watched.status is status
+
+
+def test_a_long_run_is_glanced_at_first_and_judged_from_its_start_at_the_next_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vario.surfaces.live.watched.GLANCE_ROWS", 100)
+    run = breaking()
+    watched = WatchedRun("run", Growing(run, 1000), glances=True)
+    assert watched.look() == []
+    assert watched.at_a_glance
+    assert watched.status is Status.LIVE, "it has ended, but nobody has been told of what was found"
+    assert watched.diagnosis is not None
+    assert watched.diagnosis.findings == diagnose(run.until(watched.diagnosis.run.last_step), replay=False).findings
+    notices = everything(watched)
+    assert not watched.at_a_glance
+    assert watched.diagnosis.findings == diagnose(run).findings
+    told = everything(WatchedRun("run", Growing(run, 1000)))
+    assert [(n.kind, n.subject, n.step) for n in notices] == [(n.kind, n.subject, n.step) for n in told]
+
+
+def test_a_short_run_and_one_that_people_are_told_of_are_not_glanced_at() -> None:
+    for watched in (WatchedRun("run", Growing(breaking(), 1000), glances=True), WatchedRun("run", Growing(breaking(), 1000))):
+        watched.look()
+        assert not watched.at_a_glance
+        assert watched.looks > 0
+
+
+def test_without_replay_every_look_is_at_the_run_as_it_stands() -> None:
+    run = breaking()
+    watched = WatchedRun("run", Growing(run, 40), replay=False, glances=True)
+    everything(watched)
+    assert watched.diagnosis is not None
+    assert watched.diagnosis.findings == diagnose(run, replay=False).findings
+    assert all(f.detected_at is None for f in watched.diagnosis.findings)

@@ -31,6 +31,7 @@ class RunView:
         rows: that have come; step: of the last one that was read.
         troubles: sentences with how often each came. acknowledged: reasons by finding.
         news: the last thing that was told of each finding, and when.
+        at_a_glance: whether the diagnosis looked at the run as it stands alone; one from its start follows.
     """
 
     watched: WatchedRun
@@ -53,6 +54,7 @@ class RunView:
     warnings: tuple[str, ...] = ()
     acknowledged: Mapping[str, str] = field(default_factory=dict)
     news: Mapping[str, tuple[Kind, float]] = field(default_factory=dict)
+    at_a_glance: bool = False
 
     @property
     def open(self) -> list[Finding]:
@@ -152,4 +154,5 @@ def _view(
         run.warnings,
         dict(acknowledged),
         dict(news),
+        watched.at_a_glance,
     )

@@ -18,7 +18,7 @@ from vario.sources.sampled import SampleOptions
 from vario.surfaces.excerpts import excerpts_of
 from vario.surfaces.live.joining import rewritten
 from vario.surfaces.live.notices import OF_FINDINGS, Kind, Notice, Standing, changes, standing
-from vario.verdict import Diagnosis, Examiner
+from vario.verdict import Diagnosis, Examiner, diagnose
 from vario.verdict.review import Queued, review_queue
 
 STALLED_TIMES = 10.0
@@ -32,6 +32,8 @@ MOST_STEPS = ("max_steps", "trainer.total_training_steps", "total_training_steps
 REVIEW_SAMPLES = 8
 ARRIVALS = 512
 """Pauses between rows that are remembered."""
+GLANCE_ROWS = 1_000
+"""Rows from which on a run is glanced at first, where that is wished: fewer are judged from the start in less than a second."""
 TROUBLES = 100
 """Kinds of trouble that are told apart; what comes beyond them is counted together."""
 
@@ -108,7 +110,11 @@ class WatchedRun:
     """A run under watch and all that a surface shows of it.
 
     Attributes:
+        replay: False: each look is at the run as it stands then, as `--no-replay` has it.
+        glances: whether a long run is judged as it stands first, and from its start at the next look: of many runs, each
+            has a light soon. No notice comes of a glance.
         run: everything that was read. diagnosis: of the run as it stood at the last look of the cadence; None before it.
+        at_a_glance: whether that diagnosis is of a glance.
         arrived: logged rows that are known of; `run` may hold fewer of them until the next look.
         told: findings that stand as told, by name: what a notice was made of and has not resolved.
         clock: seconds since 1970. monotonic: seconds that no change of the clock moves, for pauses; by default the clock
@@ -126,6 +132,9 @@ class WatchedRun:
     stalled_after: float | None = None
     clock: Callable[[], float] = time.time
     monotonic: Callable[[], float] | None = None
+    replay: bool = True
+    glances: bool = False
+    at_a_glance: bool = False
     run: Run | None = None
     diagnosis: Diagnosis | None = None
     status: Status = Status.WAITING
@@ -143,7 +152,7 @@ class WatchedRun:
     _asked_at: float | None = None
 
     def __post_init__(self) -> None:
-        self._examiner = Examiner(self.choice)
+        self._examiner = Examiner(self.choice, replay=self.replay)
         self._since_start = self.monotonic or (time.monotonic if self.clock is time.time else self.clock)
 
     @property
@@ -169,11 +178,16 @@ class WatchedRun:
         if polled.lost and self.status is not Status.LOST:
             self.status = Status.LOST
             notices.append(self._about(Kind.LOST, "nothing lies at its place any more; what was read is kept", now))
+        glanced_before = self.at_a_glance
         if polled.run is not None:
             notices += self._take(polled.run, polled, now)
         elif polled.rows is not None:
             notices += self._arrived(polled.rows, polled.written_at, now)
-        if (polled.ended or self._is_complete()) and (self.status is not Status.ENDED or self._has_unseen()):
+        elif self.at_a_glance and self.run is not None:
+            notices += self._judge_what_is_due(self.run, now)
+        if self.at_a_glance and not glanced_before:
+            pass  # the next look judges it from the start, and ends what has ended
+        elif (polled.ended or self._is_complete()) and (self.status is not Status.ENDED or self._has_unseen()):
             notices += self._end(now)
         elif polled.run is None and not polled.lost:
             notices += self._quiet(now)
@@ -207,11 +221,18 @@ class WatchedRun:
         if self.status is Status.LOST:
             self.status = Status.LIVE
             notices.append(self._about(Kind.RESUMED, "it is there again", now))
+        return notices + self._judge_what_is_due(run, now)
+
+    def _judge_what_is_due(self, run: Run, now: float) -> list[Notice]:
         due = max(looks_between(self._judged, self.rows + 1), default=self._judged)
-        if due > self._judged or self._rewritten() >= max(CADENCE_ROWS, int(CADENCE_SHARE * self._judged)):
-            self._judged = due
-            notices += self._judge(run.until(int(run.logged_steps[due - 1])), now)
-        return notices
+        if due == self._judged and self._rewritten() < max(CADENCE_ROWS, int(CADENCE_SHARE * self._judged)):
+            return []
+        seen = run.until(int(run.logged_steps[due - 1]))
+        if self.glances and self.replay and self.diagnosis is None and due >= GLANCE_ROWS:
+            self.diagnosis, self.at_a_glance = diagnose(seen, choice=self.choice, replay=False), True
+            return []
+        self._judged = due
+        return self._judge(seen, now)
 
     def _rewritten(self) -> int:
         """Steps of the last look that read otherwise now: a resume repeats steps, and no new row comes until it has passed them."""
@@ -240,7 +261,7 @@ class WatchedRun:
 
     def _judge(self, run: Run, now: float) -> list[Notice]:
         began = time.perf_counter()
-        self.diagnosis = self._examiner.see(run)
+        self.diagnosis, self.at_a_glance = self._examiner.see(run), False
         self.judging_seconds += time.perf_counter() - began
         self.looks += 1
         notices = list(changes(self.name, self.told, self.diagnosis, now))
@@ -320,7 +341,8 @@ class WatchedRun:
         self.told.clear()
         self.pauses.clear()
         self.review = Review()
-        self._examiner = Examiner(self.choice)
+        self.at_a_glance = False
+        self._examiner = Examiner(self.choice, replay=self.replay)
 
     def _about(self, kind: Kind, text: str, now: float) -> Notice:
         step = self.run.last_step if self.run is not None else None

@@ -118,6 +118,7 @@ class Watching:
         self._clock = clock
         self._monotonic = monotonic
         self._check = check
+        self._speaks = speaks
         self._places: set[tuple[str, str | None]] = set()
         self._wished = [_Wished(path) for path in dict.fromkeys(paths)]
         # who opens a page is answered meanwhile: there the first round searches
@@ -271,6 +272,8 @@ class Watching:
             stalled_after=self._wishes.watch.stalled_after,
             clock=self._clock,
             monotonic=self._monotonic,
+            replay=self._options.replay,
+            glances=not self._speaks,
         )
         self.runs.append(watched)
         return watched
