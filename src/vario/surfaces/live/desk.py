@@ -107,6 +107,8 @@ class Desk:
         self.history += made
         del self.history[:-HISTORY]
         if not self.speaks:
+            for subject in (n.subject for n in made if n.kind is Kind.RESOLVED):
+                self._end(watched, subject)
             return
         self._note_marks(watched)
         if not made:
@@ -141,6 +143,10 @@ class Desk:
     def speak_again(self, watched: WatchedRun, subject: str) -> None:
         """Take back what was said of a finding."""
         self._memory.ask(watched.name, lambda state, run: state.speak_again(run, subject), None)
+
+    def _end(self, watched: WatchedRun, subject: str) -> None:
+        """A finding is over, and with it what people said of it until then: it may come again, and mean something else."""
+        self._memory.recall(watched.name, lambda state, run: state.over(run, subject), None)
 
     def silences(self, watched: WatchedRun) -> Mapping[str, Mapping[str, Silence]]:
         """What people said of each finding, by `acknowledged` and `muted`."""

@@ -108,6 +108,20 @@ class Findings:
 
         self._database.write(work)
 
+    def over(self, run: str, subject: str) -> None:
+        """End what was said of a finding until it resolves; for a surface that tells nobody, and sees that it has.
+
+        Raises:
+            StateError: the database failed.
+        """
+
+        def work(connection: Connection) -> None:
+            row = latest(connection, run)
+            if row is not None:
+                _speak_of(connection, row, subject)
+
+        self._database.write(work)
+
     def history(self, run: str, most: int = NEWEST) -> list[Past]:
         """The newest notices of a place, oldest first; those of runs that stood there before are among them.
 
