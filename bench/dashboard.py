@@ -1,9 +1,10 @@
 """The dashboard under load, beside TensorBoard (with its fast data server) and trackio's dashboard on the same event files.
 
-    python bench/dashboard.py [--runs 100] [--steps 5000] [--metrics 60] [--points 1000000] [--peers] [--keep FOLDER] [--json FILE]
+    python bench/dashboard.py [--runs 100] [--steps 5000] [--metrics 60] [--points 1000000] [--peers tensorboard trackio] [--keep FOLDER] [--json FILE]
 
 Each server is a process of its own that is asked over HTTP on loopback, one after the other. *Ready* is the time until it
-knows every run: for vario until every run has been judged, which the others do not do. *Index* is the page that lists the
+knows every run: for vario until every run has been judged from its start, which the others do not do; *every light* is when
+each has been glanced at. *Index* is the page that lists the
 runs (of the peers, the call that their page makes for it), *run* everything that the page of one run asks for, in the order
 of the page; *zoom* the curves of a hundredth of the steps, at full resolution (the peers draw it from what they sent before).
 Memory is that of the process and its children, in proportional set size.
@@ -203,6 +204,9 @@ def of_trackio(logs: Path, runs: int, _steps: int) -> dict[str, object]:
         shutil.rmtree(home, ignore_errors=True)
 
 
+PEERS = {"tensorboard": of_tensorboard, "trackio": of_trackio}
+
+
 def of_one_long_run(points: int, folder: Path) -> dict[str, object]:
     """A chart of so many points: the whole of it, and a stretch of a hundred steps."""
     log = folder / "long"
@@ -228,7 +232,7 @@ def main() -> int:
     parser.add_argument("--steps", type=int, default=5_000)
     parser.add_argument("--metrics", type=int, default=60)
     parser.add_argument("--points", type=int, default=1_000_000, help="of the one long run; 0: leave it out")
-    parser.add_argument("--peers", action="store_true", help="TensorBoard and trackio too")
+    parser.add_argument("--peers", nargs="+", choices=PEERS, default=[], help="these too")
     parser.add_argument("--keep", type=Path, help="a folder for the event files, which is kept")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
@@ -240,7 +244,7 @@ def main() -> int:
             if not path.exists():
                 path.parent.mkdir(parents=True, exist_ok=True)
                 write_events(path, options.steps, options.metrics, seed=i)
-        servers = {"vario": of_vario} | ({"tensorboard": of_tensorboard, "trackio": of_trackio} if options.peers else {})
+        servers = {"vario": of_vario} | {name: PEERS[name] for name in options.peers}
         found = {name: server(logs, options.runs, options.steps) for name, server in servers.items()}
         long = of_one_long_run(options.points, Path(temporary)) if options.points else {}
     rows = list(dict.fromkeys(key for one in found.values() for key in one))

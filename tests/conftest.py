@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 from pathlib import Path
 
@@ -46,6 +47,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
 
 def golden_runs() -> list[Path]:
     return sorted(p.parent for p in GOLDEN.glob("*/label.json"))
+
+
+def recorded(name: str, to: Path) -> Path:
+    """A copy of a labelled run of the project, without the label: nobody has one."""
+    return Path(shutil.copytree(GOLDEN / name, to, ignore=shutil.ignore_patterns("label.json"), dirs_exist_ok=True))
 
 
 @pytest.fixture(scope="session")

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
-from tests.conftest import GOLDEN, ROOT
+from tests.conftest import GOLDEN, ROOT, recorded
 
 COMMAND = (sys.executable, "-m", "vario.surfaces.cli", "serve")
 PATIENCE = 30.0
@@ -152,7 +152,7 @@ def served(*words: str | Path, cwd: Path, **more: str) -> Iterator[Dashboard]:
 def copied(folder: Path, *names: str) -> Path:
     """A folder with copies of recorded runs."""
     for name in names:
-        shutil.copytree(GOLDEN / name, folder / name, ignore=shutil.ignore_patterns("label.json"))
+        recorded(name, folder / name)
     return folder
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.client
 import json
 import re
-import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +18,7 @@ pytest.importorskip("polars")
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from tests.cli.dumps import broken_at, trl_run
-from tests.conftest import GOLDEN, ROOT
+from tests.conftest import ROOT, recorded
 from tests.docs.telling import (
     BLOCK,
     Told,
@@ -48,7 +47,7 @@ RUNS = {"my-run": "grpo-drift", "good": "grpo-healthy-kl"}
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("home")
     for name, golden in RUNS.items():
-        shutil.copytree(GOLDEN / golden, home / "runs" / name, ignore=shutil.ignore_patterns("label.json"))
+        recorded(golden, home / "runs" / name)
     trl_run(home / "runs/parser", broken_at(60))
     return home
 

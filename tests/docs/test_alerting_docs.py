@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import GOLDEN, ROOT
+from tests.conftest import ROOT, recorded
 from tests.docs.telling import (
     Told,
     blocks_of,
@@ -54,7 +54,7 @@ def plain(cell: str) -> str:
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("home")
-    shutil.copytree(GOLDEN / "grpo-drift", home / "runs/my-run", ignore=shutil.ignore_patterns("label.json"))
+    recorded("grpo-drift", home / "runs/my-run")
     return home
 
 

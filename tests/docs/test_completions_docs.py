@@ -15,7 +15,7 @@ import pytest
 from record_golden import ANSWER, answer_format, habit, problem
 
 import vario
-from tests.conftest import GOLDEN, ROOT
+from tests.conftest import ROOT, recorded
 from tests.docs.telling import (
     Told,
     commands_of,
@@ -138,7 +138,7 @@ def write_loop(folder: Path) -> None:
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("home")
-    shutil.copytree(GOLDEN / "grpo-reward-bug", home / "runs/my-run", ignore=shutil.ignore_patterns("label.json"))
+    recorded("grpo-reward-bug", home / "runs/my-run")
     write_completions(home / "runs/my-run")
     write_loop(home / "loop")
     shutil.copytree(home / "runs/my-run", home / "bucket/my-run")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +15,7 @@ pytest.importorskip("uvicorn")
 pytest.importorskip("polars")
 
 from tests.cli.dumps import trl_run
-from tests.conftest import GOLDEN, ROOT
+from tests.conftest import ROOT, recorded
 from tests.dashboard.serving import Dashboard, served
 from tests.docs.telling import (
     commands_of,
@@ -44,7 +43,7 @@ SERVED = [line for line in commands_of(PAGE) if line.startswith("vario serve") a
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("home")
     for name, golden in {"my-run": "grpo-drift", "good": "grpo-healthy-kl"}.items():
-        shutil.copytree(GOLDEN / golden, home / "runs" / name, ignore=shutil.ignore_patterns("label.json"))
+        recorded(golden, home / "runs" / name)
     trl_run(home / "runs/texts")
     return home
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import GOLDEN, ROOT
+from tests.conftest import ROOT, recorded
 from tests.docs.telling import Told, commands_of, is_printed, is_understood, on_ray, run, table_below, tell, text_of
 from vario.surfaces.cli import FAILED, FOUND, NOTHING, OK
 from vario.surfaces.fleet import causes, judging, progress
@@ -31,7 +31,7 @@ RUNS = {"lr-7e-5": "grpo-healthy-kl", "lr-1e-3": "grpo-drift", "lr-2e-7": "grpo-
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("home")
     for name, golden in RUNS.items():
-        shutil.copytree(GOLDEN / golden, home / "sweep" / name, ignore=shutil.ignore_patterns("label.json"))
+        recorded(golden, home / "sweep" / name)
     (home / "sweep/lr-3e-5").mkdir()
     (home / "sweep/lr-3e-5/config.json").write_text(
         json.dumps({"learning_rate": 3e-5, "num_generations": 8, "per_device_train_batch_size": 8, "output_dir": "out"})

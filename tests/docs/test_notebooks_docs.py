@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ pytest.importorskip("pandas")
 pytest.importorskip("polars")
 pytest.importorskip("matplotlib")
 
-from tests.conftest import GOLDEN, ROOT
+from tests.conftest import ROOT, recorded
 from tests.docs.telling import Told, is_printed, is_understood, links_lead_somewhere, table_below, tell, text_of
 from vario.surfaces.charts import axes
 from vario.surfaces.figures.paper import COLUMN_INCHES, SIZE
@@ -24,7 +23,7 @@ SAID = " ".join(text_of(PAGE).split())
 @pytest.fixture(scope="module")
 def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
     here = tmp_path_factory.mktemp("told")
-    shutil.copytree(GOLDEN / "grpo-drift", here / "runs/my-run", ignore=shutil.ignore_patterns("label.json"))
+    recorded("grpo-drift", here / "runs/my-run")
     return here
 
 

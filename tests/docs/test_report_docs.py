@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-import shutil
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import GOLDEN, ROOT
+from tests.conftest import ROOT, recorded
 from tests.docs.telling import (
     Told,
     commands_of,
@@ -31,7 +30,7 @@ SAID = " ".join(text_of(PAGE).split())
 @pytest.fixture(scope="module")
 def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
     here = tmp_path_factory.mktemp("told")
-    shutil.copytree(GOLDEN / "grpo-drift", here / "grpo-7b", ignore=shutil.ignore_patterns("label.json"))
+    recorded("grpo-drift", here / "grpo-7b")
     return here
 
 

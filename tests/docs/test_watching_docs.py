@@ -8,7 +8,6 @@ import os
 import re
 import select
 import shlex
-import shutil
 import signal
 import socket
 import subprocess
@@ -22,7 +21,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.dumps import trl_run
-from tests.conftest import GOLDEN, ROOT
+from tests.conftest import ROOT, recorded
 from tests.docs.telling import (
     Told,
     blocks_of,
@@ -66,7 +65,7 @@ GOING = [line for line in dict.fromkeys(commands_of(PAGE)) if goes_on(line)]
 
 def copied(home: Path) -> Path:
     for name, golden in RUNS.items():
-        shutil.copytree(GOLDEN / golden, home / "runs" / name, ignore=shutil.ignore_patterns("label.json"))
+        recorded(golden, home / "runs" / name)
         # they are to be more steps than there are: a run that has made all of its steps has ended
         config = home / "runs" / name / "config.json"
         for saved in config.parent.rglob("training_args.bin"):

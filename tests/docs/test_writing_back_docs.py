@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
 from datetime import date
 from pathlib import Path
 
@@ -13,7 +12,7 @@ pytest.importorskip("tensorboardX")
 
 import vario
 from tests.annotations.told import rows_of
-from tests.conftest import GOLDEN, ROOT
+from tests.conftest import GOLDEN, ROOT, recorded
 from tests.docs.telling import (
     Told,
     blocks_of,
@@ -41,7 +40,7 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from tensorboardX import SummaryWriter
 
     here = tmp_path_factory.mktemp("told")
-    shutil.copytree(GOLDEN / "grpo-drift", here / "runs/my-run", ignore=shutil.ignore_patterns("label.json"))
+    recorded("grpo-drift", here / "runs/my-run")
     with SummaryWriter(str(here / "runs/my-run/logs")) as writer:
         for row in rows_of(GOLDEN / "grpo-drift"):
             writer.add_scalar("train/reward", row["reward"], row["step"])

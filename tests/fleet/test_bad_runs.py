@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from tests.cli.logs import noisy, trl_log
-from tests.fleet.trees import FAST, by_name, copy, fleet, lines
+from tests.conftest import recorded
+from tests.fleet.trees import FAST, by_name, fleet, lines
 from vario.surfaces.cli import fleet_command
 from vario.surfaces.fleet.judging import judged
 from vario.work import Serial
@@ -119,7 +120,7 @@ def test_exit_codes(here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.
     monkeypatch.setattr(fleet_command, "Processes", lambda *_: Serial())
     well, ill, empty = here / "well", here / "ill", here / "empty"
     trl_log(well / "a" / "rows.jsonl")
-    copy("grpo-reward-bug", ill / "a")
+    recorded("grpo-reward-bug", ill / "a")
     empty.mkdir()
     assert fleet(well, *FAST) == 0
     assert fleet(ill, *FAST) == 1

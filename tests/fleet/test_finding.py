@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from tests.cli.logs import trl_log
-from tests.fleet.trees import GOLDEN, ROOT, copy
+from tests.conftest import recorded
+from tests.fleet.trees import GOLDEN, ROOT
 from vario.surfaces.fleet.homes import homes
 from vario.surfaces.fleet.jobs import MAX_BESIDE, jobs_below
 from vario.surfaces.fleet.judging import judged
@@ -44,7 +45,7 @@ def results(root: Path) -> dict[str, tuple[str, str]]:
 def test_runs_at_every_depth(tmp_path: Path) -> None:
     places = ["alice/sweep/lr-1e-6/seed0", "alice/sweep/lr-1e-6/seed1", "alice/one", "bob/a/b/c/d/e/f/run", "top"]
     for place in places:
-        copy("grpo-drift", tmp_path / place)  # with checkpoints, which are no runs
+        recorded("grpo-drift", tmp_path / place)  # with checkpoints, which are no runs
     assert names(tmp_path) == sorted(places)
 
 
@@ -61,13 +62,13 @@ def test_trackers_folders_belong_to_their_run(tmp_path: Path) -> None:
 
 
 def test_the_root_itself_is_a_run_or_a_file(tmp_path: Path) -> None:
-    run = copy("dpo-healthy", tmp_path / "seed0")
+    run = recorded("dpo-healthy", tmp_path / "seed0")
     assert names(run) == ["seed0"]
     assert names(run / "trainer_state.json") == ["trainer_state.json"]
 
 
 def test_what_is_no_run_is_none(tmp_path: Path) -> None:
-    copy("dpo-healthy", tmp_path / "runs1" / "seed0")
+    recorded("dpo-healthy", tmp_path / "runs1" / "seed0")
     (tmp_path / "models" / "qwen").mkdir(parents=True)
     (tmp_path / "models" / "qwen" / "config.json").write_text(json.dumps({"hidden_size": 64, "architectures": ["Q"], "vocab_size": 10}))
     (tmp_path / "code" / ".git").mkdir(parents=True)
@@ -82,7 +83,7 @@ def test_what_is_no_run_is_none(tmp_path: Path) -> None:
 
 
 def test_runs_that_left_no_log(tmp_path: Path) -> None:
-    copy("dpo-healthy", tmp_path / "sweep" / "seed0")
+    recorded("dpo-healthy", tmp_path / "sweep" / "seed0")
     (tmp_path / "sweep" / "seed1").mkdir()
     (tmp_path / "sweep" / "seed2").mkdir()
     (tmp_path / "sweep" / "seed2" / "trainer_state.json").write_text('{"log_history": [{"loss"')
@@ -99,8 +100,8 @@ def test_runs_that_left_no_log(tmp_path: Path) -> None:
 
 
 def test_a_broken_log_above_others_is_told_and_hides_none(tmp_path: Path) -> None:
-    copy("dpo-healthy", tmp_path / "exp" / "seed0")
-    copy("grpo-healthy", tmp_path / "exp" / "seed1")
+    recorded("dpo-healthy", tmp_path / "exp" / "seed0")
+    recorded("grpo-healthy", tmp_path / "exp" / "seed1")
     (tmp_path / "exp" / "trainer_state.json").write_text('{"log_hist')
     made = results(tmp_path)
     assert {n: s for n, (s, _) in made.items()} == {"exp": "unreadable", "exp/seed0": "ok", "exp/seed1": "ok"}
@@ -110,7 +111,7 @@ def test_a_broken_log_above_others_is_told_and_hides_none(tmp_path: Path) -> Non
 
 
 def test_one_training_seen_by_two_trackers_is_one_run(tmp_path: Path) -> None:
-    run = copy("grpo-healthy", tmp_path / "u" / "run")
+    run = recorded("grpo-healthy", tmp_path / "u" / "run")
     history = json.loads((run / "trainer_state.json").read_text())["log_history"]
     (run / "mine" / "deep").mkdir(parents=True)
     (run / "mine" / "deep" / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in history))
@@ -119,7 +120,7 @@ def test_one_training_seen_by_two_trackers_is_one_run(tmp_path: Path) -> None:
 
 
 def test_a_shelf_with_a_log_of_its_own_hides_no_run(tmp_path: Path) -> None:
-    copy("grpo-healthy", tmp_path)
+    recorded("grpo-healthy", tmp_path)
     expected = [tmp_path.name]
     for i in range(MAX_BESIDE + 2):
         trl_log(tmp_path / f"run{i:02}" / "rows.jsonl", seed=i)
@@ -159,7 +160,7 @@ def test_completions_without_a_log_are_a_run_and_beside_one_its_part(tmp_path: P
 
 
 def test_links_are_not_followed_and_circles_end(tmp_path: Path) -> None:
-    copy("dpo-healthy", tmp_path / "runs1" / "seed0")
+    recorded("dpo-healthy", tmp_path / "runs1" / "seed0")
     (tmp_path / "latest").symlink_to(tmp_path / "runs1" / "seed0")
     (tmp_path / "runs1" / "up").symlink_to(tmp_path)
     (tmp_path / "runs1" / "nowhere").symlink_to(tmp_path / "gone")
@@ -171,9 +172,9 @@ def test_folders_without_permission(tmp_path: Path) -> None:
         if parent == Path(tempfile.gettempdir()):
             break
         parent.chmod(0o755)
-    copy("dpo-healthy", tmp_path / "seed0")
-    closed = copy("dpo-healthy", tmp_path / "seed1")
-    secret = copy("dpo-healthy", tmp_path / "seed2") / "trainer_state.json"
+    recorded("dpo-healthy", tmp_path / "seed0")
+    closed = recorded("dpo-healthy", tmp_path / "seed1")
+    secret = recorded("dpo-healthy", tmp_path / "seed2") / "trainer_state.json"
     for path in (closed, secret):
         path.chmod(0)
     # the modules are loaded before root's right to read everything is given up

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.logs import trl_log
-from tests.fleet.trees import FAST, by_name, copy, fleet, lines, started
+from tests.conftest import recorded
+from tests.fleet.trees import FAST, by_name, fleet, lines, started
 from vario.surfaces.cli import fleet_command
 from vario.work import Serial
 
@@ -137,7 +138,7 @@ def _wait_for(path: Path, count: int) -> bytes:
 
 def _many(root: Path) -> int:
     for i in range(10):
-        copy(("grpo-drift", "grpo-reward-bug", "dpo-healthy")[i % 3], root / f"group{i % 2}" / f"seed{i}")
+        recorded(("grpo-drift", "grpo-reward-bug", "dpo-healthy")[i % 3], root / f"group{i % 2}" / f"seed{i}")
     return 10
 
 

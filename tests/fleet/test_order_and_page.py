@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from tests.cli.logs import climb, trl_log
-from tests.fleet.trees import FAST, copy, fleet, started
+from tests.conftest import recorded
+from tests.fleet.trees import FAST, fleet, started
 from vario.sources import read
 from vario.surfaces.cli import main
 from vario.surfaces.fleet.causes import causes
@@ -181,7 +182,7 @@ def test_a_name_that_is_no_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
 
 def test_json_is_in_the_tables_order_and_the_same_as_diagnose(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(tmp_path)
-    places = {name: copy(name, Path("runs") / "deep" / name) for name in ("dpo-healthy", "grpo-drift", "grpo-lr-too-low")}
+    places = {name: recorded(name, Path("runs") / "deep" / name) for name in ("dpo-healthy", "grpo-drift", "grpo-lr-too-low")}
     Path("vario.toml").write_text('[rules]\nwithout = ["length-jumped"]\n[suppress]\nkl-spike = "seen"\n')
     Path("runs/deep/grpo-drift/vario.toml").write_text("[declare]\ndevices = 8\n")
     assert fleet("runs", "--json", "--quiet") == 1

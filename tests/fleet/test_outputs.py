@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.logs import trl_log
-from tests.fleet.trees import FAST, ROOT, copy, fleet, lines
+from tests.conftest import recorded
+from tests.fleet.trees import FAST, ROOT, fleet, lines
 from vario.surfaces.cli import fleet_command
 from vario.surfaces.fleet.row import Row, row_of
 from vario.work import Serial
@@ -27,7 +28,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def tree(root: Path) -> Path:
     for name in ("grpo-drift", "dpo-healthy", "grpo-length-hack"):
-        copy(name, root / "sweep" / name)
+        recorded(name, root / "sweep" / name)
     (root / "broken").mkdir()
     (root / "broken" / "trainer_state.json").write_text("{")
     return root

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -43,11 +42,6 @@ def started(*arguments: str | Path, cwd: Path | None = None, env: Mapping[str, s
         text=True,
     )
 
-
-def copy(name: str, to: Path) -> Path:
-    """A golden run, without its label."""
-    shutil.copytree(GOLDEN / name, to, ignore=shutil.ignore_patterns("label.json"), dirs_exist_ok=True)
-    return to
 
 
 def lines(path: Path) -> list[dict]:
