@@ -28,6 +28,15 @@ RAY = frozenset(
 """Files that start clusters or look for one: never two at a time."""
 
 
+LONGEST = ("tests/work/test_ray", "tests/live/test_trainer", "tests/browser", "tests/docs", "tests/dashboard", "tests/sources/rollouts")
+"""Where the files of few and long tests lie: they begin first, so that no process is left alone with one in the end."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes longest begins first; otherwise in the order of the files."""
+    items.sort(key=lambda item: next((i for i, place in enumerate(LONGEST) if item.nodeid.startswith(place)), len(LONGEST)))
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
     """Tests of a file share what it sets up, so they go to one process, whatever `--dist` says.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import statistics
 import time
@@ -22,6 +21,7 @@ pytest.importorskip("polars")
 from tests.browser.reports import hostile
 from tests.cli.dumps import broken_at, trl_run
 from tests.dashboard.serving import Dashboard, Growing, copied, served, until
+from tests.effort import LONG
 
 PHONE = {"width": 360, "height": 740}
 WIDE = "() => [document.documentElement.scrollWidth, window.innerWidth]"
@@ -29,8 +29,10 @@ SPANS = "() => [...document.querySelectorAll('[data-panels] .chart')].map((c) =>
 OPEN_ALL = "() => document.querySelectorAll('details').forEach((d) => { d.open = true; })"
 SOON = 10_000
 """Milliseconds for what takes one or two."""
-POINTS = int(os.environ.get("VARIO_POINTS", "100000"))
-"""Of the long run. A million are judged for half a minute; they are asked for by name (CONTRIBUTING.md)."""
+POINTS = 1_000_000 if LONG else 100_000
+"""Of the long run. A million are judged for half a minute."""
+TURNS = 3 if LONG else 1
+"""Times that a new finding is waited for."""
 
 
 @pytest.fixture(scope="module")
@@ -221,7 +223,7 @@ def test_full_resolution_of_many_points(tmp_path: Path, visit: Any, keep: Any) -
 def test_a_new_finding_comes_to_the_open_page(tmp_path: Path, visit: Any, keep: Any, record_property: Any, capsys: pytest.CaptureFixture[str]) -> None:
     """Row by row; what the reader has opened, written and stands on stays."""
     took = []
-    for turn in range(3):
+    for turn in range(TURNS):
         grows = Growing(tmp_path / f"{turn}/runs/grows", "grpo-drift")
         grows.write(80)
         with served("runs", cwd=tmp_path / str(turn)) as dashboard:

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import vario
+from tests.effort import tries
 from vario.catalogue import METRICS
 from vario.errors import NotReadable
 from vario.instruments import INSTRUMENTS, History, Look
@@ -20,8 +21,8 @@ from vario.sources import interpret
 from vario.sources.rows import Table
 from vario.verdict import to_json
 
-FEW = settings(max_examples=60, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck))
-FEWER = settings(FEW, max_examples=80)
+FEW = settings(max_examples=tries(60), derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+FEWER = settings(FEW, max_examples=tries(80))
 
 GROUPED = ("reward", "reward_std", "frac_reward_zero_std", "rewards/a/mean", "rewards/b/mean", "kl", "entropy", "loss", "grad_norm",
            "learning_rate", "clip_ratio/region_mean", "clip_ratio/low_mean", "clip_ratio/high_mean", "clip_ratio/high_max",
@@ -170,7 +171,7 @@ def test_an_instrument_reads_or_says_why_not(kind: type, log: Log) -> None:
         np.testing.assert_array_equal(run.series[name].values, values)
 
 
-@settings(FEW, max_examples=300)
+@settings(FEW, max_examples=tries(300))
 @given(logs())
 def test_a_diagnosis_of_anything(log: Log) -> None:
     run = build(log)
@@ -191,7 +192,7 @@ def test_a_diagnosis_of_anything(log: Log) -> None:
             assert when is None or (last is not None and run.first_step is not None and run.first_step <= when <= last)
 
 
-@settings(FEW, max_examples=150)
+@settings(FEW, max_examples=tries(150))
 @given(logs(clean=True), st.floats(0.2, 1.0))
 def test_nothing_looks_ahead(log: Log, share: float) -> None:
     run = build(log)

@@ -18,6 +18,7 @@ pytest.importorskip("diptest")
 from hypothesis import given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 
+from tests.effort import tries  # noqa: E402
 from tests.naive import samples as slow  # noqa: E402
 from tests.naive.tables import LETTERS, frame, sample, table  # noqa: E402
 from vario.sources.rollouts import characters, words  # noqa: E402
@@ -125,7 +126,7 @@ SMALL_ROWS = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=tries(60), deadline=None)
 @given(
     rows=SMALL_ROWS,
     grouping=st.sampled_from(Grouping),

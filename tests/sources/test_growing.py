@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.effort import tries
 from tests.sources.test_console import (
     areal_row,
     fancy_grid,
@@ -161,7 +162,7 @@ WORDS = st.sampled_from(
 
 
 @given(parts=st.lists(WORDS, max_size=80), cuts=st.lists(st.integers(0, 400), max_size=6))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=tries(300), deadline=None)
 @pytest.mark.parametrize("module", [console, csv_rows, jsonl])
 def test_whatever_comes_no_reader_breaks_and_pieces_do_not_matter(module: ModuleType, parts: list[str], cuts: list[int]) -> None:
     whole = "".join(parts).encode()

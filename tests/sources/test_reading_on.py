@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import vario
+from tests.effort import tries
 from tests.sources.test_growing import LOGS, points, same
 from vario.errors import SourceError
 from vario.sources.growing import EDGE, Growing
@@ -61,7 +62,7 @@ ROWS = [b'{"step": %d, "reward": 0.5, "text": "x"}\n', b'{"step": %d, "reward": 
 
 
 @given(kinds=st.lists(st.integers(0, len(ROWS) - 1), max_size=40), cuts=st.lists(st.integers(0, 1200), max_size=6))
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=tries(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_rows_that_change_the_meaning_of_others(tmp_path: Path, kinds: list[int], cuts: list[int]) -> None:
     """Rows without a step, with texts, with nothing: what one of them means depends on those that come before and after."""
     whole = b"".join(ROWS[k].replace(b"%d", str(i + 1).encode()) for i, k in enumerate(kinds))

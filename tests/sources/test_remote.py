@@ -24,6 +24,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import vario
+from tests.effort import tries
 from tests.sources.writers import run_python, scalar_event, write_events
 from vario.errors import Malformed, NothingReadable, SeveralRuns, SourceError
 from vario.sources import remote
@@ -228,7 +229,7 @@ def test_names_in_an_archive_do_not_lead_out(tmp_path: Path, temporary: Path, ev
     del found
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=tries(400), deadline=None)
 @given(st.text(st.characters(codec=None), max_size=400))
 @example("..")
 @example(" .. ")
@@ -251,7 +252,7 @@ def test_safe_names(name: str) -> None:
         assert [p.name for p in Path(folder).iterdir()] == [made]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=tries(150), deadline=None)
 @given(st.lists(st.text(st.sampled_from("ab/.:\\ _"), min_size=1, max_size=8), min_size=1, max_size=8))
 def test_files_are_put_below_the_folder_and_none_over_another(names: list[str]) -> None:
     with tempfile.TemporaryDirectory() as home:

@@ -21,6 +21,7 @@ from tensorboard.summary.writer.event_file_writer import EventFileWriter
 from tensorboardX import SummaryWriter
 
 import vario
+from tests.effort import tries
 from tests.sources.writers import accumulated, assert_same, event_bytes, framed, points_of, scalar_event, write_events
 from vario.errors import Malformed, VarioError
 from vario.sources.event_files import read_together
@@ -70,7 +71,7 @@ def prefix(ours: dict[str, list[tuple[int, float]]], true: dict[str, list[tuple[
 # sums
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=tries(60), deadline=None)
 @given(st.binary(max_size=700), st.lists(st.tuples(st.integers(0, 700), st.integers(0, 700)), max_size=30))
 def test_sums_are_tensorboards(data: bytes, stretches: list[tuple[int, int]]) -> None:
     spans = [(min(a, len(data)), min(a + n, len(data))) for a, n in stretches]
@@ -420,7 +421,7 @@ def test_a_whole_record_that_is_no_event(record: bytes) -> None:
     assert made.table.ignored == (3 if record else 0)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=tries(60), deadline=None)
 @given(st.binary(max_size=200))
 def test_any_bytes_with_right_sums(payload: bytes) -> None:
     made = parsed(event_bytes([scalar_event(1, {"x": 2.0})]) + framed(payload))
@@ -430,7 +431,7 @@ def test_any_bytes_with_right_sums(payload: bytes) -> None:
 # growing files
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=tries(80), deadline=None)
 @given(st.lists(st.integers(0, 10_000), max_size=40))
 def test_in_pieces_it_is_the_same(cuts: list[int]) -> None:
     data, _ = small_file()

@@ -19,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import vario
+from tests.effort import tries
 from tests.sources.writers import (
     assert_same,
     points_of,
@@ -251,7 +252,7 @@ def test_a_flipped_byte_costs_its_block_and_gives_no_other_number() -> None:
     assert "byte" in made.table.warnings[0]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=tries(60), deadline=None)
 @given(st.lists(st.integers(0, 2**20), max_size=30))
 def test_in_pieces_it_is_the_same(cuts: list[int]) -> None:
     data, true = small_log()
@@ -301,7 +302,7 @@ def joined(key: str | tuple[str, ...]) -> str:
     return key if isinstance(key, str) else "/".join(key)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=tries(150), deadline=None)
 @given(st.lists(st.dictionaries(KEY, st.one_of(NUMBER, NUMBER, TEXT), max_size=6), min_size=1, max_size=6))
 def test_rows_of_any_keys_and_values(rows: list[Mapping[str | tuple[str, ...], float | str]]) -> None:
     """Short items and long ones, keys and texts with any character: the quick way and the careful one agree."""
@@ -401,7 +402,7 @@ def test_a_whole_record_that_is_no_message_is_counted(record: bytes) -> None:
     assert made.table.ignored == 1
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=tries(100), deadline=None)
 @given(st.binary(max_size=300))
 def test_any_bytes_with_right_sums(record: bytes) -> None:
     made = parsed(wandb_log([wandb_history({"good": "1", "_step": "1"}), record]))

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from tests.effort import tries
 from vario.instruments import History, Kl, Look, Reading
 from vario.run import Declared, Run, Series
 from vario.stats.arrival import arrival
@@ -28,7 +29,7 @@ LARGEST = 1e100
 LONGEST = 130
 REGIMES = {f"kl-{k}-reward-{r}" for k in ("up", "flat", "down") for r in ("up", "flat", "down")}
 
-quick = settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+quick = settings(max_examples=tries(60), deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 
 wild = st.one_of(
     st.floats(-LARGEST, LARGEST),

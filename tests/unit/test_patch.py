@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.conftest import ROOT
+from tests.effort import tries
 from vario.run import Run, Setting
 from vario.sources import interpret
 from vario.sources.dialects import DIALECTS
@@ -141,7 +142,7 @@ words = st.from_regex(r"[a-z][a-z_0-9]{0,6}", fullmatch=True).filter(lambda w: w
 values = st.one_of(st.booleans(), st.integers(-(10**9), 10**9), st.floats(-1e12, 1e12), st.text(st.characters(exclude_categories=["Cs"]), max_size=12))  # fmt: skip
 
 
-@settings(max_examples=120, deadline=None, derandomize=True)
+@settings(max_examples=tries(120), deadline=None, derandomize=True)
 @given(st.dictionaries(st.tuples(words, words).map(".".join), values, max_size=4), st.dictionaries(words.map(str.upper), values, max_size=2))
 def test_whatever_is_set_is_read_back(below: dict[str, Setting], above: dict[str, Setting]) -> None:
     every = {**below, **above}
