@@ -8,9 +8,11 @@ import numpy as np
 
 from vario.errors import Malformed, SourceError
 from vario.run import Event, Floats, Ints
+from vario.sources.growing import Growing
 from vario.sources.opening import open_log
+from vario.sources.readers import tensorboard
 from vario.sources.readers.parser import PIECE
-from vario.sources.readers.tensorboard import EventFile, start
+from vario.sources.readers.tensorboard import EventFile
 from vario.sources.rows import Table, kind_of
 
 Columns = dict[str, tuple[Ints, Floats]]
@@ -18,7 +20,7 @@ FRESH = 2
 """A later file that starts at such a step was started anew, not resumed."""
 
 
-def read_together(paths: list[Path]) -> Table:
+def read_together(paths: list[Path], growing: Growing | None = None) -> Table:
     """One table from the event files of a run.
 
     A file that begins after another ended is a restart: from its first step on it counts. Files
@@ -28,7 +30,7 @@ def read_together(paths: list[Path]) -> Table:
     Raises:
         Malformed: none holds a scalar.
     """
-    opened = [_parsed(path) for path in sorted(paths)]
+    opened = [_parsed(path, growing) for path in sorted(paths)]
     table = Table(str(paths[0] if len(paths) == 1 else Path(paths[0]).parent), "tensorboard")
     for one in opened:
         one.note_end()
@@ -100,8 +102,11 @@ def _beside(one: tuple[Ints, Floats], other: tuple[Ints, Floats]) -> tuple[Ints,
     return np.concatenate([shorter[0][outside], longer[0]]), np.concatenate([shorter[1][outside], longer[1]])
 
 
-def _parsed(path: Path) -> EventFile:
-    parser = start(path)
+def _parsed(path: Path, growing: Growing | None) -> EventFile:
+    known = None if growing is None else growing.parser(tensorboard, path)
+    if isinstance(known, EventFile):
+        return known
+    parser = tensorboard.start(path)
     try:
         with open_log(path) as stream:
             while piece := stream.read(PIECE):

@@ -1,4 +1,4 @@
-"""Logs in lines that are read again while they grow: what was parsed stays parsed, and only what came since is read."""
+"""Logs that are read again while they grow: what was parsed stays parsed, and only what came since is read."""
 
 from __future__ import annotations
 
@@ -29,21 +29,33 @@ class Growing:
 
     def table(self, reader: ModuleType, path: Path) -> Table:
         """What `reader.read(path)` gives, or raises."""
-        if not hasattr(reader, "finish"):
-            whole: Table = reader.read(path)
-            return whole
+        parser = self.parser(reader, path) if hasattr(reader, "finish") else None
+        made: Table = reader.read(path) if parser is None else reader.finish(parser, path)
+        return made
+
+    def parser(self, reader: ModuleType, path: Path) -> Parser | None:
+        """A copy of what `reader.start` gives, fed with all that stands there; None of a packed log, which is read anew.
+
+        Raises:
+            OSError: it cannot be read.
+        """
         self._asked.add(path)
         log = self._logs.pop(path, None)  # it comes back only where nothing went wrong
         with path.open("rb") as stream:
             if stream.read(4).startswith((GZIP, ZSTANDARD)):
-                packed: Table = reader.read(path)
-                return packed
+                return None
             if log is None or log.reader is not reader or not log.stands(stream):
                 log = _Log(reader, path)
             log.read_on(stream)
-        self._logs[path] = log
-        made: Table = reader.finish(deepcopy(log.parser), path)
-        return made
+        if not getattr(log.parser, "stuck", False):
+            self._logs[path] = log
+        return deepcopy(log.parser)
+
+    def below(self, folder: Path) -> Growing:
+        """What is known of the logs in a folder."""
+        part = Growing()
+        part._logs = {path: log for path, log in self._logs.items() if path.is_relative_to(folder)}
+        return part
 
     def settle(self) -> None:
         """A reading has ended: what it did not ask for is forgotten."""

@@ -324,7 +324,7 @@ def _tables(place: Place, growing: Growing | None) -> tuple[list[Table], list[So
     events = [path for reader, path in place.logs if reader is tensorboard]
     if events:
         try:
-            tables.append(event_files.read_together(events))
+            tables.append(event_files.read_together(events, growing))
         except SourceError as error:
             failures.append(error)
     for reader, parts in _rotated(place.logs):

@@ -83,6 +83,11 @@ class EventFile:
         self.began, self.first_wall, self.last_wall = np.inf, np.inf, -np.inf
         self.others = 0
 
+    @property
+    def stuck(self) -> bool:
+        """Whether no more bytes are taken: what stands here may be filled in or mended, and has to be read anew then."""
+        return self._broken is not None or self._zeros > 0
+
     def feed(self, data: bytes) -> None:
         """Take the next bytes; an incomplete record waits for the rest of it."""
         if self._broken:

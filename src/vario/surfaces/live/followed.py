@@ -66,6 +66,7 @@ class Followed:
         name: str | None = None,
         share: Callable[[], float] = lambda: SHARE,
         clock: Callable[[], float] = time.monotonic,
+        parsed: Growing | None = None,
     ) -> None:
         self.path = path
         self.which = which
@@ -76,7 +77,7 @@ class Followed:
         # a machine that is busy with other things makes a reading long, and not dear
         self._work = time.thread_time if clock is time.monotonic else clock
         self._remote = "://" in path
-        self._growing = Growing()
+        self._growing = parsed or Growing()
         self._seen: Stamp | None = None
         self._run: Run | None = None
         self._written = 0
