@@ -290,7 +290,7 @@ def test_a_failing_turn_is_a_trouble_and_the_app_lives_on() -> None:
 
 
 def test_the_screen_answers_while_a_turn_runs() -> None:
-    feed = lab("grpo-healthy", "grpo-proxy-hack", rows=ALL, slow=1.0, every=0.0)
+    feed = lab("grpo-healthy", "grpo-proxy-hack", rows=ALL, slow=3.0, every=0.0)
 
     async def what(app: WatchApp, pilot: Pilot[None]) -> None:
         await until(app, pilot, lambda: main(app)._follower.turning_since is not None and feed.turns == 1)

@@ -143,7 +143,7 @@ def test_when_the_store_is_full_fewer_are_on_their_way_and_all_are_done(
     with squeezes(monkeypatch) as met:
         work = here.each(tasks.large, [30] * 8)
         first = next(work)
-        time.sleep(1.0)  # four are on their way meanwhile, and there is room for two
+        time.sleep(3.0)  # four are on their way meanwhile, and there is room for two
         results = in_order([first, *work])
     assert met[0] == (2.0, 1)
     assert [index for index, _ in results] == list(range(8))

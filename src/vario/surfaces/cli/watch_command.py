@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -99,20 +99,19 @@ def _follow(options: argparse.Namespace, wishes: LiveWishes) -> int:
     from vario.surfaces.live.watching import Watching
 
     watching = Watching(options.paths, options, wishes)
+    is_plain = options.once or options.plain or not (sys.stdout.isatty() and sys.stdin.isatty()) or "-" in options.paths
     told = 0
-    try:
-        with _exported(options.prometheus, watching):
-            if options.once:
-                told = _lines(watching, once=True)
-            elif options.plain or not (sys.stdout.isatty() and sys.stdin.isatty()) or "-" in options.paths:
-                told = _lines(watching)
-            else:
-                from vario.surfaces.terminal.show import show
+    with _until_a_signal() if is_plain else nullcontext() as enough:
+        try:
+            with _exported(options.prometheus, watching):
+                if enough is None:
+                    from vario.surfaces.terminal.show import show
 
-                return show(watching)
-    finally:
-        watching.close()
-        _say(watching.messages[told:])  # what the last alerts and acts have come to
+                    return show(watching)
+                told = _lines(watching, enough, once=options.once)
+        finally:
+            watching.close()
+            _say(watching.messages[told:])  # what the last alerts and acts have come to
     return OK
 
 
@@ -142,18 +141,11 @@ def _say(messages: Sequence[str]) -> None:
         print(f"vario: {text}", file=sys.stderr)
 
 
-def _lines(watching: Watching, *, once: bool = False) -> int:
-    """Print what changes; ends with the last run, or at a signal. Gives how many messages were shown."""
+def _lines(watching: Watching, enough: threading.Event, *, once: bool = False) -> int:
+    """Print what changes; ends with the last run, or when it is enough. Gives how many messages were shown."""
     from vario.surfaces.live.watched import Status
     from vario.surfaces.terminal.plain import line_of, status_line
 
-    enough = threading.Event()
-
-    def end(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
-        enough.set()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, end)
     shown: dict[str, tuple[str, str]] = {}
     told = 0
     while not enough.is_set():
@@ -169,7 +161,23 @@ def _lines(watching: Watching, *, once: bool = False) -> int:
         told = len(watching.messages)
         sys.stdout.flush()
         if once or (watching.runs and all(w.status is Status.ENDED for w in watching.runs)):
-            return told
+            break
         took = time.monotonic() - began
         enough.wait(max(watching.every - took, REST * took))
     return told
+
+
+@contextmanager
+def _until_a_signal() -> Iterator[threading.Event]:
+    """Is set when somebody ends it; afterwards signals mean what they meant."""
+    enough = threading.Event()
+
+    def end(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
+        enough.set()
+
+    before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield enough
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
