@@ -10,6 +10,7 @@ import json
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -21,7 +22,7 @@ import vario
 from tests.live.growth import BROKEN, Clock, Row, append, findings, lines, rows, same_as_offline, told, watched
 from vario.run import Run
 from vario.sources.growing import Growing
-from vario.surfaces.live.followed import PATIENCE, REMOTE_SECONDS, Followed
+from vario.surfaces.live.followed import PATIENCE, QUIET_SECONDS, REMOTE_SECONDS, Followed
 from vario.surfaces.live.notices import Kind, Notice
 from vario.surfaces.live.watched import STALLED_SECONDS, TROUBLES, Polled, Status, WatchedRun
 
@@ -560,3 +561,19 @@ def test_an_address_is_read_seldom_and_a_dead_network_is_told_once(tmp_path: Pat
     assert len(asked) == int(200 / REMOTE_SECONDS) + 1
     assert told(made) == ["trouble"]
     assert steps(run) == list(range(1, 41))
+
+
+@pytest.mark.parametrize(("age", "kept"), [(0.0, True), (QUIET_SECONDS + 60.0, False)])
+def test_what_was_parsed_is_kept_for_a_log_that_still_grows_alone(tmp_path: Path, age: float, kept: bool) -> None:
+    """Of a hundred runs that have ended it would weigh a gigabyte."""
+    path = tmp_path / "log.jsonl"
+    path.write_text(lines(GOOD[:50]))
+    os.utime(path, (time.time() - age,) * 2)
+    run = watched(path)
+    run.look()
+    assert steps(run) == list(range(1, 51))
+    assert isinstance(run.source, Followed)
+    assert bool(run.source._growing._logs) is kept
+    append(path, lines(GOOD[50:]))
+    run.look()
+    assert steps(run) == list(range(1, 101))

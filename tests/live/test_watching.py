@@ -12,7 +12,6 @@ import pytest
 import vario
 from tests.live.growth import BROKEN, Clock, append, at_the_end, findings, lines, rows, told
 from vario.errors import ConfigError
-from vario.sources.readers import jsonl
 from vario.surfaces.cli.watch_command import add_watch
 from vario.surfaces.live import watching as module
 from vario.surfaces.live.desk import MESSAGES
@@ -253,7 +252,7 @@ def test_a_search_reads_no_log_while_no_new_one_lies_there(
     watch = Watch(tmp_path, home)
     searched: list[Path] = []
     below = module.found_below
-    monkeypatch.setattr(module, "found_below", lambda path, run, **more: (searched.append(path), below(path, run, **more))[1])  # type: ignore[func-returns-value]
+    monkeypatch.setattr(module, "found_below", lambda path, run: (searched.append(path), below(path, run))[1])  # type: ignore[func-returns-value]
     append(home / "one" / "log.jsonl", lines(GOOD[12:]))
     watch.searched()
     assert searched == []
@@ -261,18 +260,3 @@ def test_a_search_reads_no_log_while_no_new_one_lies_there(
     watch.searched()
     assert searched
     assert watch.rows() == {"one": 40, "three": 12, "two": 12}
-
-
-def test_what_the_search_has_parsed_is_not_parsed_again(
-    tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of a hundred long logs that is minutes."""
-    for name in ("one", "two"):
-        write(home / name / "log.jsonl", GOOD)
-    fed: list[int] = []
-    feed = jsonl.JsonLines.feed
-    monkeypatch.setattr(jsonl.JsonLines, "feed", lambda self, data: (fed.append(len(data)), feed(self, data))[1])  # type: ignore[func-returns-value]
-    watch = Watch(tmp_path, home)
-    watch.turn()
-    assert watch.rows() == {"one": 40, "two": 40}
-    assert len(fed) == 2

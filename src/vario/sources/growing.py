@@ -51,12 +51,6 @@ class Growing:
             self._logs[path] = log
         return deepcopy(log.parser)
 
-    def below(self, folder: Path) -> Growing:
-        """What is known of the logs in a folder."""
-        part = Growing()
-        part._logs = {path: log for path, log in self._logs.items() if path.is_relative_to(folder)}
-        return part
-
     def settle(self) -> None:
         """A reading has ended: what it did not ask for is forgotten."""
         self._logs = {path: log for path, log in self._logs.items() if path in self._asked}

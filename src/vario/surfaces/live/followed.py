@@ -66,7 +66,6 @@ class Followed:
         name: str | None = None,
         share: Callable[[], float] = lambda: SHARE,
         clock: Callable[[], float] = time.monotonic,
-        parsed: Growing | None = None,
     ) -> None:
         self.path = path
         self.which = which
@@ -77,7 +76,7 @@ class Followed:
         # a machine that is busy with other things makes a reading long, and not dear
         self._work = time.thread_time if clock is time.monotonic else clock
         self._remote = "://" in path
-        self._growing = parsed or Growing()
+        self._growing = Growing()
         self._seen: Stamp | None = None
         self._run: Run | None = None
         self._written = 0
@@ -105,6 +104,8 @@ class Followed:
         else:
             self._seen, self._read_at = now, began
             polled = self._again(None if now is None else now.written_at)
+            if now is not None and now.written_at is not None and time.time() - now.written_at >= QUIET_SECONDS:
+                self._growing, self._read_at = Growing(), None  # a hundred runs that have ended would weigh a gigabyte
         took = max((self._clock() - began) / SHARE, (self._work() - work) / self._share())
         self._not_before = began + max(took, REMOTE_SECONDS if self._remote else 0.0)
         return polled

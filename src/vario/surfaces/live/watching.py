@@ -194,17 +194,16 @@ class Watching:
             if places and layout == wished.layout and self._is_settled(wished):
                 wished.search_at = began + max(SEARCH_SECONDS, (self._monotonic() - began) / SEARCH_SHARE)
                 return
-            parsed: dict[str, Growing] = {}
-            found, why = _found_at(path, places, wished.known, parsed), ""
+            found, why = _found_at(path, places, wished.known), ""
             # where a place is a part of another, or cannot be read yet, that may change without a new log
             wished.layout = layout if len(found) == len(places) else None
         except (SourceError, OSError) as error:
-            found, parsed, why = {}, {}, first_line(error)
+            found, why = {}, first_line(error)
         self._settle(wished, list(found))
         for name, (where, which) in found.items():
             # of a folder whose logs were told apart, what is left is one of those that are followed already
             if name not in wished.known and not (len(found) == 1 and self._is_followed(wished, where)):
-                self._follow(wished, name, where, which, parsed.get(name))
+                self._follow(wished, name, where, which)
         if not found and not wished.known and wished.awaited is None:
             wished.awaited = self._watch(Awaited(self._unique(path), self._monotonic), path)
         if wished.awaited is not None and isinstance(wished.awaited.source, Awaited):
@@ -235,8 +234,8 @@ class Watching:
     def _is_followed(wished: _Wished, where: str) -> bool:
         return any(isinstance(w.source, Followed) and w.source.path == where for w in wished.known.values())
 
-    def _follow(self, wished: _Wished, name: str, where: str, which: str | None, parsed: Growing | None = None) -> None:
-        """Take on a run, unless another path has led to it; what the search has parsed of it need not be read again."""
+    def _follow(self, wished: _Wished, name: str, where: str, which: str | None) -> None:
+        """Take on a run, unless another path has led to it."""
         if (where, which) in self._places:
             return
         if len(self.runs) >= MOST_RUNS:
@@ -258,7 +257,6 @@ class Watching:
                 name=self._unique(which or where),
                 share=self._share,
                 clock=self._monotonic,
-                parsed=parsed,
             )
         )
         self._places.add((where, which))
@@ -313,13 +311,10 @@ def _layout(places: Sequence[Place]) -> Layout:
     return frozenset((p.name, p.run, frozenset(log for _, log in p.logs)) for p in places)
 
 
-def _found_at(
-    path: str, below: Sequence[Place], known: Mapping[str, WatchedRun], parsed: dict[str, Growing]
-) -> dict[str, tuple[str, str | None]]:
+def _found_at(path: str, below: Sequence[Place], known: Mapping[str, WatchedRun]) -> dict[str, tuple[str, str | None]]:
     """The runs that `vario diagnose` would choose from, and where each is read: its path, and its name there.
 
-    A run with a folder of its own is read there, and the others are not. What was parsed of it to know that goes into
-    `parsed`, by its name.
+    A run with a folder of its own is read there, and the others are not.
 
     Raises:
         SourceError: nothing can be read there yet.
@@ -327,29 +322,27 @@ def _found_at(
     if "://" in path:
         names = runs(path)
         return {name: (path, name if len(names) > 1 else None) for name in names}
-    growing = Growing()
-    names = [name for name, _ in found_below(Path(path), None, growing=growing)]
+    names = [name for name, _ in found_below(Path(path), None)]
     places = {place.name: place for place in below}
     found: dict[str, tuple[str, str | None]] = {}
     for name in names:
         place = places.get(name)
         if name in known or place is None:
             found[name] = path, name
-        elif len(places) == len(names) and _stands_alone(place, path, growing):
+        elif len(places) == len(names) and _stands_alone(place, path):
             found[name] = str(place.path), None
-            parsed[name] = growing.below(place.path)
         else:
             found[name] = path, None if len(names) == 1 and place.run is None else name
     return found
 
 
-def _stands_alone(place: Place, path: str, growing: Growing) -> bool:
+def _stands_alone(place: Place, path: str) -> bool:
     """Whether a run has a folder of its own that holds all that is known of it, and nothing else."""
     if place.run is not None or place.path == Path(path) or not place.path.is_dir():
         return False
     if not all(config.is_relative_to(place.path) for config in place.configs):
         return False
     try:
-        return len(found_below(place.path, None, growing=growing)) == 1
+        return len(found_below(place.path, None)) == 1
     except SourceError:
         return False
