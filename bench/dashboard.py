@@ -3,10 +3,9 @@
     python bench/dashboard.py [--runs 100] [--steps 5000] [--metrics 60] [--points 1000000] [--peers tensorboard trackio] [--keep FOLDER] [--json FILE]
 
 Each server is a process of its own that is asked over HTTP on loopback, one after the other. *Ready* is the time until it
-knows every run: for vario until every run has been judged from its start, which the others do not do; *every light* is when
-each has been glanced at. *Index* is the page that lists the
-runs (of the peers, the call that their page makes for it), *run* everything that the page of one run asks for, in the order
-of the page; *zoom* the curves of a hundredth of the steps, at full resolution (the peers draw it from what they sent before).
+knows every run: for vario until every run has been judged from its start, which the others do not do; *every light* is
+when each has been glanced at. *Index* is the page that lists the runs (of the peers, the call that their page makes for
+it), *run* everything that the page of one run asks for, in the order of the page; *zoom* the curves of a hundredth of the steps, at full resolution (the peers draw it from what they sent before).
 Memory is that of the process and its children, in proportional set size.
 
 Bars: the index in under 200 ms, a run's page usable in under 1 s, under 1 GB, 100 runs x 5,000 steps x 60 metrics on two

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
 import threading
 import time
@@ -15,10 +14,9 @@ from typing import TYPE_CHECKING
 from vario.errors import ConfigError
 from vario.project_file import find_project
 from vario.surfaces.cli.wishes import add_judgement_options, add_sample_options, add_source_options
+from vario.surfaces.signals import ended_by
 
 if TYPE_CHECKING:
-    from types import FrameType
-
     from vario.surfaces.live.watching import Watching
     from vario.surfaces.live.wishes import LiveWishes
 
@@ -169,15 +167,7 @@ def _lines(watching: Watching, enough: threading.Event, *, once: bool = False) -
 
 @contextmanager
 def _until_a_signal() -> Iterator[threading.Event]:
-    """Is set when somebody ends it; afterwards signals mean what they meant."""
+    """Is set when somebody ends it."""
     enough = threading.Event()
-
-    def end(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
-        enough.set()
-
-    before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
+    with ended_by(lambda *_: enough.set()):
         yield enough
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

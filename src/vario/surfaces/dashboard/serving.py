@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import socket
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import uvicorn
 
@@ -16,6 +13,7 @@ from vario.surfaces.dashboard.guard import Access
 from vario.surfaces.dashboard.library import Library
 from vario.surfaces.dashboard.page import Site
 from vario.surfaces.dashboard.site import application
+from vario.surfaces.signals import ended_by
 
 WAITING = 512
 """Connections that wait to be taken."""
@@ -60,7 +58,8 @@ def serve(library: Library, access: Access, host: str, port: int, told: str, war
     print(f"vario serve: http://{shown}:{listening.getsockname()[1]}/{told}", flush=True)
     for message in (*([warning] if warning else []), *library.messages):
         print(f"vario: {message}", file=sys.stderr, flush=True)
-    with listening, _ended_by_signals():
+    # to end it is no failure: the server sends itself again, once it has ended, what has ended it
+    with listening, ended_by(lambda *_: None):
         asyncio.run(_Server(config, site).serve([listening]))
     return 0
 
@@ -76,17 +75,6 @@ class _Server(uvicorn.Server):
         """End."""
         self._site.closing = True
         await super().shutdown(sockets)
-
-
-@contextmanager
-def _ended_by_signals() -> Iterator[None]:
-    """To end it is no failure: the server sends itself again, once it has ended, what has ended it."""
-    before = {one: signal.signal(one, lambda *_: None) for one in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for one, handler in before.items():
-            signal.signal(one, handler)
 
 
 def _listen(host: str, port: int) -> socket.socket:

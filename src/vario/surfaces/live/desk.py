@@ -107,8 +107,9 @@ class Desk:
         self.history += made
         del self.history[:-HISTORY]
         if not self.speaks:
-            for subject in (n.subject for n in made if n.kind is Kind.RESOLVED):
-                self._end(watched, subject)
+            for notice in made:
+                if notice.kind is Kind.RESOLVED:
+                    self._end(watched, notice.subject)
             return
         self._note_marks(watched)
         if not made:
