@@ -36,6 +36,8 @@ from shared import table
 
 ASKED = 20
 """Times that a page is asked for; the median and the longest are given."""
+ONE_IN = 20
+"""While the runs are judged the page of one of them is asked for so often: after so many calls of the list."""
 READY = 3600.0
 """Seconds until which every run must be known."""
 RUN = re.compile(r'href="/runs/([^"#/?]+)"')
@@ -118,11 +120,19 @@ def of_vario(logs: Path, runs: int, steps: int) -> dict[str, object]:
     with served(command) as process:
         first = until(lambda: bool(got(f"{at}/")))
         meanwhile: list[float] = []
+        weighed: list[float] = []
+        of_a_run: list[float] = []
 
         def page_meanwhile() -> str:
             began = time.perf_counter()
             page = got(f"{at}/").decode()
             meanwhile.append(time.perf_counter() - began)
+            seen = RUN.findall(page) if page.count(" confidence ·") else []
+            if seen and len(meanwhile) % ONE_IN == 0:
+                weighed.append(memory(process))
+                began = time.perf_counter()
+                got(f"{at}/runs/{seen[len(of_a_run) % len(seen)]}")
+                of_a_run.append(time.perf_counter() - began)
             return page
 
         def lit(page: str) -> bool:
@@ -140,8 +150,10 @@ def of_vario(logs: Path, runs: int, steps: int) -> dict[str, object]:
             **{
                 "first answer (s)": first, "every light (s)": lights, "ready (s)": ready,
                 "index while judging, longest (ms)": 1e3 * max(meanwhile),
+                "run while judging, longest (ms)": 1e3 * max(of_a_run, default=0.0),
                 "size of a run's page (KiB)": len(got(f"{at}/runs/{names[0]}")) / 1024,
                 "memory (MiB)": memory(process),
+                "memory while judging, most (MiB)": max(weighed, default=0.0),
             },
         )  # fmt: skip
 

@@ -13,7 +13,9 @@ environment() {
     fi
     if [ ! -e "$folder/.ready" ] || [ pyproject.toml -nt "$folder/.ready" ] || [ constraints.txt -nt "$folder/.ready" ]; then
         "$python" -m venv "$folder"
-        "$folder/bin/python" -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".$extras"
+        "$folder/bin/python" -m pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt -e ".$extras"
+        # pip compiles on one core; what some packages carry is no Python, or for another version of it
+        "$folder/bin/python" -m compileall -qq -j 0 "$folder/lib" || true
         touch "$folder/.ready"
     fi
 }

@@ -10,7 +10,7 @@ from page_parts import MADE, ROOT, table
 
 FOLDER = "src/vario/schemas"
 Node = Mapping[str, Any]
-ORDER = ("diagnosis-v1", "fleet-v1", "compare-v1", "metrics-v1", "samples-v1", "baseline-v1", "alert-v1", "act-v1")
+ORDER = ("diagnosis-v1", "fleet-v1", "compare-v1", "metrics-v1", "known-v1", "samples-v1", "baseline-v1", "alert-v1", "act-v1")
 """Those that are asked for most come first; others follow by name."""
 
 

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import vario
 from tests.annotations.told import driven, rows_of
 from tests.conftest import GOLDEN
 from tests.mlflow_server import QUIET, tracking_server
+from vario.surfaces.annotations.entries import annotation_of
+from vario.surfaces.annotations.in_mlflow import InMlflow
+from vario.surfaces.outward import NotDelivered
 
 pytest.importorskip("mlflow")
 
@@ -108,3 +114,13 @@ def test_a_run_that_is_not_there(found: dict[str, Any], store: str) -> None:
     said = found[store]["told"][-1]["err"]
     assert said.count("\n") == 1
     assert "does not take it" in said
+
+
+def test_a_client_without_databases_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """`vario[mlflow]` brings a client for servers; what it lacks for a database is said before one is opened."""
+    monkeypatch.setitem(sys.modules, "alembic", None)
+    store = tmp_path / "mlflow.db"
+    store.touch()
+    annotation = annotation_of(vario.diagnose(vario.read(GOLDEN / "grpo-drift")), date(2026, 1, 2))
+    with pytest.raises(NotDelivered, match=r"`pip install mlflow` \(there is no alembic\)"):
+        InMlflow.at(f"mlflow+sqlite:///{store}/9f2c41d07be84c13a5e6d8f0b1c2a3d4").write(annotation)

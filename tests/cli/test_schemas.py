@@ -16,6 +16,7 @@ from referencing import Registry, Resource
 
 from tests.cli.dumps import broken_at, trl_run
 from tests.conftest import GOLDEN, ROOT
+from vario.catalogue import METRICS
 from vario.surfaces.cli import main
 from vario.surfaces.live.notices import Kind
 
@@ -135,6 +136,12 @@ def test_metrics(run: str) -> None:
     check("metrics-v1", document)
 
 
+def test_known_metrics() -> None:
+    (document,) = said("metrics", "--known", "--json")
+    check("known-v1", document)
+    assert [m["name"] for m in document["metrics"]] == list(METRICS)
+
+
 def test_samples(tmp_path: Path) -> None:
     run = str(trl_run(tmp_path / "run"))
     for wish in ((), ("--step", "2"), ("--step", "2", "--no-text"), ("--step", "2", "--tokens")):
@@ -142,6 +149,9 @@ def test_samples(tmp_path: Path) -> None:
         assert lines
         for line in lines:
             check("samples-v1", line)
+    (marked,) = said("samples", run, "--json", "--mark", "2/0=good")
+    check("samples-v1", marked)
+    assert (marked["marked"], Path(marked["path"]).is_file()) == (1, True)
 
 
 def test_alert(tmp_path: Path) -> None:

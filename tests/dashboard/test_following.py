@@ -193,9 +193,12 @@ def test_what_is_said_changes_the_light_and_is_remembered(home: Path) -> None:
         done = dashboard.order(path, {"finding": finding} | others)
         assert done.status == 303
         assert done.headers["location"] == f"/runs/{run}#finding-{finding}"
-        assert dashboard.light(run) != "critical"
+        assert dashboard.light(run) == "known", "it is not fine: somebody knows why it is not"
         assert "we know" in dashboard.ask(f"/runs/{run}").text
+        history = dashboard.ask("/alerts").text
+        assert re.search(rf'#finding-{finding}">{finding}</a></td><td>acknowledged by [^<]+</td><td>we know</td>', history)
         assert say(what="speak-again") == 303
+        assert "we know" not in dashboard.ask("/alerts").text
         assert dashboard.light(run) == "critical"
         assert "we know" not in dashboard.ask(f"/runs/{run}").text
 
@@ -211,6 +214,21 @@ def test_what_is_said_changes_the_light_and_is_remembered(home: Path) -> None:
         assert "too loud" in dashboard.ask(f"/runs/{run}").text
         assert dashboard.order(path, {"finding": finding, "what": "speak-again"}).status == 303
         assert dashboard.light(run) == "critical"
+
+
+def test_a_folder_that_comes_beside_it_takes_a_run_neither_its_name_nor_what_was_said(home: Path) -> None:
+    """The third folder tells of the first run in another format: the two are one run then, which has to be read from above."""
+    names = ("grpo-drift", "grpo-healthy")
+    copied(home / "runs", *names)
+    with served("runs", cwd=home) as dashboard:
+        before = dashboard.judged(*names)
+        said = {"finding": "kl-rises-while-reward-falls", "what": "acknowledge", "reason": "we know"}
+        assert dashboard.order(f"/runs/{before['grpo-drift']}/findings", said).status == 303
+    Growing(home / "runs/tracked", "grpo-drift").write()
+    with served("runs", cwd=home) as dashboard:
+        assert dashboard.judged(*names) == before
+        assert dashboard.light(before["grpo-drift"]) == "known"
+    assert [p.relative_to(home) for p in home.rglob(STATE)] == [Path("runs/grpo-drift") / STATE]
 
 
 def test_what_cannot_be_kept_is_said(home: Path) -> None:

@@ -73,6 +73,46 @@ def test_an_asset(shown: Dashboard, name: str) -> None:
     is_guarded(answer)
 
 
+def test_steps_beyond_the_run_are_said(shown: Dashboard) -> None:
+    run = shown.ids()["grpo-drift"]
+    assert "which has steps 1 to 140: all of them are shown" in shown.ask(f"/runs/{run}?from=900&to=1000").text
+    assert "all of them are shown" not in shown.ask(f"/runs/{run}?from=20&to=60").text
+
+
+def test_the_sampled_steps_beside_those_that_are_shown(shown: Dashboard) -> None:
+    page = f"/runs/{shown.ids()['parser']}/samples"
+    first = shown.ask(page).text
+    sampled = [int(step) for step in re.findall(r'<option value="(\d+)"></option>', first)]
+    assert f">earlier: step {sampled[-2]}</a>" in first
+    assert ">later:" not in first
+    earlier = re.search(r'href="([^"]+)">earlier: step', shown.ask(f"{page}?from={sampled[-2]}&to={sampled[-2]}&by=reward&lowest=yes").text)
+    assert earlier is not None
+    text = shown.ask(earlier[1].replace("&amp;", "&")).text
+    assert re.findall(r">(earlier|later): step (\d+)</a>", text) == [("earlier", str(sampled[-4])), ("later", str(sampled[-2]))]
+    assert '<input type="checkbox" name="lowest" value="yes" checked>' in text
+
+
+def test_the_run_that_was_named_first_stays_the_one_to_be_held_against(shown: Dashboard) -> None:
+    """A form sends its boxes in the order of the page: that is the order in which the runs were chosen."""
+    ids = shown.ids()
+    chosen = [ids["grpo-drift"], ids["dpo-healthy"]]
+    for order in (chosen, chosen[::-1]):
+        text = shown.ask(f"/compare?run={order[0]}&run={order[1]}&by=samples").text
+        assert re.findall(r'name="run" value="([^"]+)" checked', text) == order
+        assert re.findall(r'href="(/compare[^"]+)">hold the others', text) == [
+            f"/compare?run={order[1]}&amp;run={order[0]}&amp;by=samples"
+        ]
+
+
+def test_a_rule_s_page_has_headings_paragraphs_and_lists(shown: Dashboard) -> None:
+    text = shown.ask("/rules/kl-rises-while-reward-falls").text
+    for title in ("What it shows", "Why it matters", "Looks like it but is not", "What to change", "Likely causes"):
+        assert f"<h2>{title}</h2>" in text
+    assert "A reward function that broke (KL does not move then), harder data (KL hardly moves), a dip of noise with memory" in text
+    assert "<ul><li>learning rate too high</li>" in re.sub(r"\s+<li>", "<li>", text)
+    assert text.count("<ul>") == text.count("</ul>")
+
+
 def test_every_rule_has_its_page(shown: Dashboard) -> None:
     text = shown.ask("/rules").text
     for rule in RULES:

@@ -12,6 +12,7 @@ import pytest
 import vario
 from tests.live.growth import BROKEN, Clock, append, at_the_end, findings, lines, rows, told
 from vario.errors import ConfigError
+from vario.sources.places import MAX_TOGETHER
 from vario.surfaces.cli.watch_command import add_watch
 from vario.surfaces.live import watching as module
 from vario.surfaces.live.desk import MESSAGES
@@ -252,7 +253,7 @@ def test_a_search_reads_no_log_while_no_new_one_lies_there(
     watch = Watch(tmp_path, home)
     searched: list[Path] = []
     below = module.found_below
-    monkeypatch.setattr(module, "found_below", lambda path, run: (searched.append(path), below(path, run))[1])  # type: ignore[func-returns-value]
+    monkeypatch.setattr(module, "found_below", lambda path, run, **how: (searched.append(path), below(path, run, **how))[1])  # type: ignore[func-returns-value]
     append(home / "one" / "log.jsonl", lines(GOOD[12:]))
     watch.searched()
     assert searched == []
@@ -260,3 +261,21 @@ def test_a_search_reads_no_log_while_no_new_one_lies_there(
     watch.searched()
     assert searched
     assert watch.rows() == {"one": 40, "three": 12, "two": 12}
+
+
+def test_runs_that_can_be_but_one_each_are_read_once(
+    tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder of many runs is a list of them: only where two logs lie in one folder are they read to tell whose they are."""
+    for i in range(MAX_TOGETHER + 1):
+        write(home / f"run-{i:02d}" / "log.jsonl", GOOD[:12])
+    write(home / "mixed" / "log.jsonl", GOOD[:12])
+    write(home / "mixed" / "other.jsonl", rows(12, seed=8))
+    searched: list[Path] = []
+    below = module.found_below
+    monkeypatch.setattr(module, "found_below", lambda path, run, **how: (searched.append(path), below(path, run, **how))[1])  # type: ignore[func-returns-value]
+    watch = Watch(tmp_path, home)
+    assert searched == [home, home / "mixed"]
+    watch.turn()
+    alone = {name: count for name, count in watch.rows().items() if name.startswith("run-")}
+    assert alone == {f"run-{i:02d}": 12 for i in range(MAX_TOGETHER + 1)}

@@ -303,9 +303,14 @@ def test_hostile_names_are_drawn_as_they_are(tmp_path: Path) -> None:
     assert len(png_bytes(chart_of(diagnosis, name, ()))[1]) > 5_000
 
 
+def test_a_metric_goes_by_the_trainers_key_too(drift: vario.Diagnosis) -> None:
+    assert drift.run.series["reward/mean"].key == "reward"
+    assert texts(panel(drift, ["reward"])) == texts(panel(drift, ["reward/mean"]))
+
+
 def test_a_metric_that_is_not_there(drift: vario.Diagnosis) -> None:
-    with pytest.raises(ConfigError, match="no metric 'reward'; it has clip/fraction/high"):
-        panel(drift, ["reward"])
+    with pytest.raises(ConfigError, match="no metric 'rewards'; it has clip/fraction/high"):
+        panel(drift, ["rewards"])
     with pytest.raises(ConfigError, match="no metric to draw"):
         panel(drift, [])
 

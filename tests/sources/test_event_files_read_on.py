@@ -100,3 +100,17 @@ def test_a_damaged_record_that_is_mended(tmp_path: Path) -> None:
     table, _ = agree(growing, path)
     assert table is not None
     assert len(points(table)["train/reward"]) == STEPS
+
+
+@pytest.mark.parametrize("first", [1, 2**31 - 3, 2**40], ids=["small", "across 31 bits", "large"])
+def test_steps_of_any_size_and_values_keep_every_digit(tmp_path: Path, first: int) -> None:
+    """What is kept in few bytes is what the file holds: token counts make steps of more than 31 bits."""
+    steps = np.arange(first, first + 40)
+    path, growing = tmp_path / "events.out.tfevents.1", Growing()
+    path.write_bytes(event_bytes(scalar_event(int(s), {"train/reward": 1.0 / (i + 3)}) for i, s in enumerate(steps)))
+    table, _ = agree(growing, path)
+    assert table is not None
+    read = table.series()["train/reward"]
+    assert read.steps.tolist() == steps.tolist()
+    assert read.values.dtype == np.float64
+    assert read.values.tolist() == [float(np.float32(1.0 / (i + 3))) for i in range(40)]

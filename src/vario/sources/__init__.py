@@ -99,11 +99,17 @@ def _found(
 
 
 def found_below(
-    path: Path, run: str | None, shown: str | None = None, *, every: bool = False, growing: Growing | None = None
+    path: Path,
+    run: str | None,
+    shown: str | None = None,
+    *,
+    every: bool = False,
+    growing: Growing | None = None,
+    places: list[Place] | None = None,
 ) -> list[tuple[str, Callable[[], Table]]]:
-    """The runs of a local path; with `run`, the one of that name."""
+    """The runs of a local path; with `run`, the one of that name. Places that were found there are not looked for again."""
     try:
-        places = find(path)
+        places = find(path) if places is None else places
         if run is not None and any(run in (p.name, p.name.rpartition("@")[0]) for p in places):
             places = [p for p in places if run in (p.name, p.name.rpartition("@")[0])]
             run = None

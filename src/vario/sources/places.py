@@ -51,7 +51,11 @@ RANK: tuple[ModuleType, ...] = (tensorboard, jsonl, json_document, csv_rows, not
 
 @dataclass(slots=True)
 class Place:
-    """One run, as far as its files are known before they are read."""
+    """One run, as far as its files are known before they are read.
+
+    Attributes:
+        joined: whether another place turned out to tell of the same run, and is read with it.
+    """
 
     name: str
     path: Path
@@ -66,6 +70,7 @@ class Place:
     files: set[str] = field(default_factory=set)
     warnings: list[str] = field(default_factory=list)
     own: bool = False
+    joined: bool = False
 
 
 def reader_of(path: Path) -> tuple[ModuleType, bytes]:
@@ -228,6 +233,13 @@ def is_samples(reader: ModuleType, path: Path, head: bytes) -> bool:
     return len({k.decode() for k in texts} & SAMPLE_KEYS) >= 2 and not of_a_step(numbers)
 
 
+def is_surely_one(place: Place) -> bool:
+    """Whether the files of a place tell of one run whatever they hold, so that none has to be read to know it."""
+    if place.run is not None or place.states:
+        return True
+    return all(reader is tensorboard for reader, _ in place.logs) or len(_rotated(place.logs)) == 1
+
+
 def load(place: Place, growing: Growing | None = None) -> list[Table]:
     """Read a place: one table, or several if its files turn out to tell of several runs.
 
@@ -298,6 +310,7 @@ def together(places: list[Place], growing: Growing | None = None) -> list[tuple[
             if home is not None:
                 join(groups[home][1][0], tables[0], place.path.name or place.name)
                 kinds[home].add(tables[0].kind)
+                groups[home][0].joined = True
                 continue
         groups.append((place, tables))
         kinds.append({t.kind for t in tables})

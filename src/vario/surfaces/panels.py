@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from vario.run import Run
 from vario.verdict import Diagnosis
 
 PANELS = (
@@ -68,3 +69,9 @@ def _known(diagnosis: Diagnosis, name: str) -> bool:
 def short(name: str) -> str:
     """A metric's name as a panel shows it: components by their own name."""
     return name.removeprefix("reward/component/").removesuffix("/mean") if "component" in name else name
+
+
+def named(run: Run, asked: str) -> str | None:
+    """The metric of a run that somebody asks for, by its canonical name or the trainer's key; None where it has none such."""
+    asked = asked.strip()
+    return asked if asked in run.series else next((n for n, s in run.series.items() if s.key == asked), None)

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from vario.instruments import Look, Reading, Reward
-from vario.stats.shape import MIN_POINTS, PEAK_LOSS
+from vario.stats.shape import MIN_POINTS, PEAK_LOSS, Shape
 from vario.stats.trend import between_halves
 
 WORDS = ("rising", "slowing", "plateau", "peaked", "declining", "noise", "flat-low", "saturated", "too-short")
 CEILING_SHARE = 0.97
+ROUNDING = 1e-12
+"""Share of the largest level below which a fitted one is the rounding of its sums: a double holds sixteen digits."""
 STRONG = 40.0
 """Chi-square over a constant from which a shape is sure on few points as well."""
 AT_FLOOR = 0.9
@@ -70,9 +72,8 @@ def trajectory_of(score: Reading | None, reward: Reward | None) -> Trajectory:
         confidence = "high" if shape.chi2 > STRONG or many else "medium"
         if word == "peaked" and shape.top - shape.end < 2.0 * shape.noise_sd:
             confidence = "low" if confidence == "medium" else "medium"  # a small fall under much noise
-        return Trajectory(
-            word, confidence, f"{name} went from {shape.start:.3g} to {shape.end:.3g} (top {shape.top:.3g})"
-        )
+        start, end, top = (_told(value, shape) for value in (shape.start, shape.end, shape.top))
+        return Trajectory(word, confidence, f"{name} went from {start} to {end} (top {top})")
     t = between_halves(score.values)
     if abs(t) > HALVES_T:
         eighths = [float(part.mean()) for part in np.array_split(score.values, 8)]
@@ -84,6 +85,11 @@ def trajectory_of(score: Reading | None, reward: Reward | None) -> Trajectory:
     return Trajectory(
         word, "high" if many else "medium", f"{name} never left the interval of its own noise around {score.level:.3g}"
     )
+
+
+def _told(value: float, shape: Shape) -> str:
+    """Three digits; what a fit leaves of zero is zero."""
+    return "0" if abs(value) <= ROUNDING * max(abs(shape.top), abs(shape.bottom)) else f"{value:.3g}"
 
 
 def _at_bound(score: Reading) -> Trajectory | None:

@@ -34,6 +34,8 @@ STEPLESS = 8
 """So many values of one metric at step 0, and nothing anywhere else, were logged without a step: fewer may be a start."""
 MAX_TEXT = 4 << 20
 
+Narrow = NDArray[np.int32] | Ints
+
 
 def recognises(_path: Path, head: bytes) -> bool:
     """Whether the first record's length carries its right sum."""
@@ -47,16 +49,38 @@ def _length_holds(data: bytes, at: int) -> bool:
 
 @dataclass(slots=True)
 class _Points:
-    """Points of one tag in pieces; `orders` are the numbers of the records that they stood in."""
+    """Points of one tag in pieces; `orders` are the numbers of the records that they stood in.
 
-    steps: list[Ints] = field(default_factory=list)
-    orders: list[Ints] = field(default_factory=list)
-    values: list[Floats] = field(default_factory=list)
+    A log that grows keeps them beside the run that was made of them, and a dashboard keeps a hundred: so they are as narrow
+    as the file has them.
+    """
 
-    def add(self, steps: Ints, orders: Ints, values: Floats) -> None:
-        self.steps.append(steps)
-        self.orders.append(orders)
+    steps: list[Narrow] = field(default_factory=list)
+    orders: list[Narrow] = field(default_factory=list)
+    values: list[NDArray[np.floating]] = field(default_factory=list)
+
+    def __deepcopy__(self, memo: dict[int, object]) -> _Points:
+        """The same pieces in lists of their own: nobody changes a piece."""
+        return _Points(list(self.steps), list(self.orders), list(self.values))
+
+    def add(self, steps: Ints, orders: Ints, values: NDArray[np.floating]) -> None:
+        self.steps.append(_narrow(steps))
+        self.orders.append(_narrow(orders))
         self.values.append(values)
+
+    def whole(self) -> tuple[Ints, Ints, Floats]:
+        """Steps, orders and values, each of shape (n,)."""
+        return (
+            np.concatenate(self.steps, dtype=np.int64),
+            np.concatenate(self.orders, dtype=np.int64),
+            np.concatenate(self.values, dtype=np.float64),
+        )
+
+
+def _narrow(numbers: Ints) -> Narrow:
+    """Whole numbers in four bytes each, where they fit."""
+    narrow = numbers.astype(np.int32)
+    return narrow if bool((narrow == numbers).all()) else numbers
 
 
 class EventFile:
@@ -228,7 +252,7 @@ class EventFile:
             steps |= (mine[:, column].astype(np.uint64) & np.uint64(0x7F)) << np.uint64(7 * place)
         for scalar in event.scalars:
             raw = np.ascontiguousarray(mine[:, scalar.at : (scalar.at or 0) + scalar.size])
-            values = raw.view("<f4" if scalar.size == 4 else "<f8")[:, 0].astype(np.float64)
+            values = raw.view("<f4" if scalar.size == 4 else "<f8")[:, 0]
             self._points_of(scalar).add(steps.astype(np.int64), orders, values)
         self._seen(float(np.fmin.reduce(walls)), float(np.fmax.reduce(walls)))
         return alike
@@ -287,9 +311,7 @@ class EventFile:
         for tag, points in self._points.items():
             if tag in self._tensors and self._plugins.get(tag, "scalars") != "scalars":
                 continue  # its plugin was told once, and perhaps behind records that were decoded before
-            steps: Ints = np.concatenate(points.steps)
-            orders: Ints = np.concatenate(points.orders)
-            values: Floats = np.concatenate(points.values)
+            steps, orders, values = points.whole()
             if orders.size > 1 and not bool((np.diff(orders) >= 0).all()):
                 written = np.argsort(orders, kind="stable")
                 steps, values = steps[written], values[written]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from urllib.error import HTTPError, URLError
 from urllib.parse import unquote, urlsplit
@@ -13,6 +14,8 @@ from vario.errors import ConfigError
 from vario.surfaces.annotations.entries import Annotation
 from vario.surfaces.outward import NotDelivered
 
+OF_DATABASES = ("sqlalchemy", "alembic")
+"""What MLflow opens a database with: its client alone, which `vario[mlflow]` brings, is without them."""
 OURS = "vario."
 REPORT = "vario/report.md"
 LONGEST = 5000
@@ -60,6 +63,12 @@ class InMlflow:
         except ImportError as error:
             raise NotDelivered(f"{self.store}: needs `pip install 'vario[mlflow]'`") from error
         _is_there(self.store)
+        lacking = [name for name in OF_DATABASES if find_spec(name) is None]
+        if lacking and urlsplit(self.store).scheme not in ("http", "https", "file"):
+            raise NotDelivered(
+                f"{self.store}: a database without a server before it needs all of MLflow: `pip install mlflow` "
+                f"(there is no {', '.join(lacking)})"
+            )
         tags = _tags(annotation)
         try:
             client = MlflowClient(tracking_uri=self.store)

@@ -239,7 +239,7 @@ def _run(options: argparse.Namespace) -> int:
         return run_mcp(options)
     if options.command == "metrics":
         if options.known:
-            print(known_metrics())
+            print(known_metrics(as_json=options.format == "json"))
             return OK
         if options.path is None:
             raise ConfigError("vario metrics: give a PATH, or --known")

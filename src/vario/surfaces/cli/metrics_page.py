@@ -81,8 +81,11 @@ def metrics_page(run: Run, *, as_json: bool = False) -> str:
     return "\n".join(lines)
 
 
-def known_metrics() -> str:
+def known_metrics(*, as_json: bool = False) -> str:
     """Every canonical metric with its unit and meaning."""
+    if as_json:
+        known = [{"name": m.name, "unit": m.unit, "meaning": m.meaning} for m in METRICS.values()]
+        return json.dumps({"metrics": known}, ensure_ascii=False, indent=2)
     return "\n".join(
         textwrap.fill(f"{m.name} ({m.unit}): {m.meaning}", WIDTH, subsequent_indent="    ") for m in METRICS.values()
     )

@@ -95,7 +95,7 @@ def run_samples(options: argparse.Namespace) -> int:
         run = replace(run, marks=tuple(read_marks(marks)))
     browser = _browser(run, how)
     if options.mark:
-        return _mark(options.mark, browser, run, marks)
+        return _mark(options.mark, browser, run, marks, as_json=options.format == "json")
     if options.review is not None:
         return _review(options, browser, run, marks)
     query = _query(options, run, wishes.choice)
@@ -301,7 +301,7 @@ def _marks_file(options: argparse.Namespace, run: Run) -> Path | None:
     return Path(options.marks) if options.marks else marks_file(run.path)
 
 
-def _mark(marks: Sequence[str], browser: Browser, run: Run, path: Path | None) -> int:
+def _mark(marks: Sequence[str], browser: Browser, run: Run, path: Path | None, *, as_json: bool) -> int:
     known_at = _last_step(browser, run)
     for item in marks:
         name, separator, word = item.partition("=")
@@ -310,7 +310,7 @@ def _mark(marks: Sequence[str], browser: Browser, run: Run, path: Path | None) -
         step, place = _name(name, "--mark")
         sample = browser.find(_single(step, place))[0]
         _keep(path, Mark(step, place, word, sample.measures.get("reward"), known_at))
-    print(f"{len(marks)} marked in {path}")
+    print(json.dumps({"marked": len(marks), "path": str(path)}) if as_json else f"{len(marks)} marked in {path}")
     return 0
 
 

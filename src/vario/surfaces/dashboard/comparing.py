@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from urllib.parse import urlencode
+
+from starlette.datastructures import QueryParams
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -30,7 +33,9 @@ def compared(site: Site, request: Request) -> Response:
     views = [view for name in names if (view := library.find(name)) is not None]
     if len(views) < len(names):
         raise HTTPException(404, "one of these runs is not followed here; the list of all runs is at /")
-    choices = [(library.id_of(v.watched), v.name) for v in library.latest.runs if v.diagnosis is not None]
+    # the order of the boxes is the order in which a form asks: those that were chosen stand first, as they were chosen
+    judged = {library.id_of(v.watched): v.name for v in library.latest.runs if v.diagnosis is not None}
+    choices = [(name, judged[name]) for name in dict.fromkeys((*names, *judged)) if name in judged]
     if len(views) < 2:
         return site.show(
             "compare.html", request, choices=choices, names=names, too_many=0, comparison=None, axes=AXES, axis=axis
@@ -51,6 +56,7 @@ def compared(site: Site, request: Request) -> Response:
         too_many=too_many,
         settings={key: tuple(unsecret(key, value) for value in values) for key, values in comparison.settings.items()},
         titles=[view.name for view in views],
+        first_instead=[_with_first(query, name, names) for name in names],
         comparison=comparison,
         diagnoses=diagnoses,
         overlays=[o for o in overlays if o is not None],
@@ -61,3 +67,9 @@ def compared(site: Site, request: Request) -> Response:
         parted=parted[:PARTED],
         left=max(0, len(parted) - PARTED),
     )
+
+
+def _with_first(query: QueryParams, first: str, names: list[str]) -> str:
+    """The address of this page with another run as the one that the others are held against."""
+    rest = [(key, value) for key, value in query.multi_items() if key != "run"]
+    return "/compare?" + urlencode([("run", name) for name in sorted(names, key=lambda n: n != first)] + rest)

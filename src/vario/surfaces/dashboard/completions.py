@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+from urllib.parse import urlencode
 
+from starlette.datastructures import QueryParams
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -23,7 +25,7 @@ from vario.surfaces.privacy import shown
 from vario.verdict.review import review_queue
 
 if TYPE_CHECKING:
-    from vario.sources.rollouts.browse import Browser, Query, Sample
+    from vario.sources.rollouts.browse import Browser, Query, Sample, StepSummary
 
 MOST = 64
 """Completions on one page."""
@@ -92,7 +94,21 @@ def browse(site: Site, request: Request) -> Response:
         words=WORDS,
         troubles=list(dict.fromkeys((*browser.dump.warnings, *browser.troubles.texts))),
         query=query,
+        beside=_beside(summaries, steps, query),
     )
+
+
+def _beside(
+    summaries: Sequence[StepSummary], steps: tuple[int, int] | None, query: QueryParams
+) -> list[tuple[str, int, str]]:
+    """The sampled steps before and after those that are shown: in words, as a step, and as the query of their page."""
+    if steps is None:
+        return []
+    before = max((s.step for s in summaries if s.step < steps[0]), default=None)
+    after = min((s.step for s in summaries if s.step > steps[1]), default=None)
+    kept = [(key, value) for key, value in query.multi_items() if key not in ("from", "to")]
+    both = (("earlier", before), ("later", after))
+    return [(word, at, urlencode([("from", at), ("to", at), *kept])) for word, at in both if at is not None]
 
 
 def review(site: Site, request: Request) -> Response:

@@ -10,7 +10,9 @@ from starlette.responses import Response
 
 from vario.surfaces.charts.look import OF_ACTION
 from vario.surfaces.dashboard.page import Site, relative
+from vario.surfaces.dashboard.said import said_of
 from vario.surfaces.live.snapshot import Light, RunView
+from vario.surfaces.live.watched import Status
 from vario.surfaces.spark import sparkline
 from vario.surfaces.state.findings import Past
 from vario.verdict import Diagnosis
@@ -29,6 +31,8 @@ WORD = {
     Light.WAITING: "waiting",
     Light.FINE: "fine",
 }
+KNOWN, ENDED = "known", "ended"
+"""What nothing asks attention of, and is not fine all the same: somebody knows of its findings, or its end was advised."""
 SCORES = ("reward/mean", "preference/margin")
 MOST_PAST = 300
 """Notices of the past that one page lists."""
@@ -62,7 +66,7 @@ def index(site: Site, request: Request) -> Response:
     wished = request.query_params.get("find", "").strip().lower()[:200]
     rows = [_row(site, view, now) for view in latest.runs if wished in view.name.lower()]
     template = "list.html" if request.query_params.get("part") == "list" else "index.html"
-    counts = {word: sum(r.light == word for r in rows) for word in WORD.values()}
+    counts = {word: sum(r.light == word for r in rows) for word in (*WORD.values(), KNOWN, ENDED)}
     return site.show(
         template,
         request,
@@ -77,7 +81,7 @@ def index(site: Site, request: Request) -> Response:
 
 
 def alerts(site: Site, request: Request) -> Response:
-    """What was told of all runs, the newest first: by whoever watched them, and since this dashboard was opened."""
+    """What is known or muted, and what was told, the newest first: by whoever watched, and since the dashboard was opened."""
     past: list[tuple[RunView, str, Past]] = []
     for view in site.library.latest.runs:
         told = site.library.watching.desk.past(view.watched)
@@ -85,9 +89,16 @@ def alerts(site: Site, request: Request) -> Response:
     past.sort(key=lambda item: -item[2].at)
     seen = [(n, relative(n.at, time.time())) for n in reversed(site.library.latest.history)]
     ids = {view.name: site.library.id_of(view.watched) for view in site.library.latest.runs}
+    known = [
+        (view, site.library.id_of(view.watched), subject, said)
+        for view in site.library.latest.runs
+        for subject, every in said_of(site, view).items()
+        for said in every
+    ]
     return site.show(
         "alerts.html",
         request,
+        known=known,
         past=[(view, run, one, relative(one.at, time.time())) for view, run, one in past[:MOST_PAST]],
         left=max(0, len(past) - MOST_PAST),
         seen=seen[:MOST_PAST],
@@ -98,17 +109,26 @@ def alerts(site: Site, request: Request) -> Response:
 def _row(site: Site, view: RunView, now: float) -> Row:
     diagnosis = view.diagnosis
     action = diagnosis.verdict.action if diagnosis is not None else ""
+    findings = tuple((f.name, f.severity, f.name in view.acknowledged) for f in view.open if f.severity != "info")
     return Row(
         site.library.id_of(view.watched),
         view,
-        WORD[view.light],
-        COLOUR[view.light],
+        *_light(view, action, bool(findings)),
         action.upper().replace("-", " "),
         OF_ACTION.get(action, "pale"),
         _picture(diagnosis),
-        tuple((f.name, f.severity, f.name in view.acknowledged) for f in view.open if f.severity != "info"),
+        findings,
         relative(view.last_row_at, now),
     )
+
+
+def _light(view: RunView, action: str, has_findings: bool) -> tuple[str, str]:
+    """The word and the colour of a run's light."""
+    if view.light is Light.FINE and has_findings:
+        return KNOWN, "pale"
+    if view.light is Light.FINE and action in ("stop", "intervene"):
+        return ENDED if view.status is Status.ENDED else KNOWN, "pale"
+    return WORD[view.light], COLOUR[view.light]
 
 
 def _picture(diagnosis: Diagnosis | None) -> str:

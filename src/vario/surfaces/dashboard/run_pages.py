@@ -37,7 +37,8 @@ def whole(site: Site, request: Request) -> Response:
     view = _view(diagnosis, request, run, words)
     silences = said_of(site, run)
     template = PARTS.get(part or "", "run.html")
-    return site.show(template, request, run=run, id=name, view=view, silences=silences)
+    beyond = view.span is None and asked.span(request.query_params) is not None
+    return site.show(template, request, run=run, id=name, view=view, silences=silences, beyond=beyond)
 
 
 def panels(site: Site, request: Request) -> Response:

@@ -10,7 +10,7 @@ from vario.errors import ConfigError
 from vario.surfaces.charts.axes import as_written, draw, quietly, told
 from vario.surfaces.charts.chart import chart_of
 from vario.surfaces.charts.marks import marks_of, on
-from vario.surfaces.panels import panels
+from vario.surfaces.panels import named, panels
 from vario.verdict import Diagnosis
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def panel(
 
     Args:
         diagnosis: of the run.
-        metrics: canonical names that the run has, from top to bottom; its first panel by default.
+        metrics: canonical names that the run has, or the trainer's keys, from top to bottom; its first panel by default.
         width_inches: of the whole figure. height_inches: of each metric.
         legend: whether the findings' letters are explained below.
 
@@ -54,13 +54,16 @@ def panel(
         from vario.surfaces.figures.sheet import Sheet
     except ImportError as error:
         raise ConfigError("figures: needs `pip install 'vario[notebook]'` (matplotlib)") from error
-    names = list(metrics) if metrics is not None else next((found for _, found in panels(diagnosis)), [])
-    if not names:
+    wished = list(metrics) if metrics is not None else next((found for _, found in panels(diagnosis)), [])
+    if not wished:
         raise ConfigError("figures: the run has no metric to draw; `vario metrics` says what was read")
-    for name in names:
-        if name not in diagnosis.run.series:
+    names = []
+    for asked in wished:
+        name = named(diagnosis.run, asked)
+        if name is None:
             known = ", ".join(sorted(diagnosis.run.series)[:12])
-            raise ConfigError(f"figures: the run has no metric {name!r}; it has {known}")
+            raise ConfigError(f"figures: the run has no metric {asked!r}; it has {known}")
+        names.append(name)
     marks = marks_of(diagnosis)
     shown = tuple(mark for mark in marks if any(mark in on(marks, name) for name in names))
     lines = list(told(shown)) if legend else []

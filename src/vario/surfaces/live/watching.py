@@ -15,7 +15,7 @@ from vario.rules import RULES
 from vario.run import Run
 from vario.sources import found_below, read, runs
 from vario.sources.growing import Growing
-from vario.sources.places import Place, find
+from vario.sources.places import Place, find, is_surely_one
 from vario.surfaces.cli.wishes import Wishes, sample_options
 from vario.surfaces.live.desk import Desk
 from vario.surfaces.live.followed import PATIENCE, SHARE, Followed, first_line
@@ -25,8 +25,8 @@ from vario.surfaces.live.stamp import Stamp, is_folder, stamp
 from vario.surfaces.live.watched import Polled, Source, WatchedRun
 from vario.surfaces.live.wishes import LiveWishes
 
-SEARCH_SECONDS = 30.0
-"""Pause between two searches for new runs below a folder."""
+SEARCH_SECONDS = 10.0
+"""Pause between two searches for new runs below a folder, where it takes little: it names files, and reads only new ones."""
 SEARCH_SHARE = 0.05
 """Share of the time that may go into searching."""
 SHARE_OF_ALL = 0.25
@@ -51,6 +51,19 @@ class Awaited:
     def poll(self) -> Polled:
         """Nothing; after a while, why."""
         return Polled(None, troubles=(f"waiting: {self.why}",) if self._clock() - self._since >= PATIENCE else ())
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A run that was found: where it is read, by which name there, and the place that is its own.
+
+    Attributes:
+        home: by which it is shown and remembered, however it has to be read: a folder that comes beside it changes that.
+    """
+
+    where: str
+    which: str | None
+    home: str | None = None
 
 
 Layout = frozenset[tuple[str, str | None, frozenset[Path]]]
@@ -185,7 +198,7 @@ class Watching:
         path, began = wished.path, self._monotonic()
         if path == "-" or self._options.run is not None:
             wished.search_at = None
-            self._follow(wished, path, path, None if path == "-" else self._options.run)
+            self._follow(wished, path, _Found(path, None if path == "-" else self._options.run))
             return
         wished.seen = None if "://" in path else stamp(Path(path))
         try:
@@ -200,16 +213,16 @@ class Watching:
         except (SourceError, OSError) as error:
             found, why = {}, first_line(error)
         self._settle(wished, list(found))
-        for name, (where, which) in found.items():
+        for name, one in found.items():
             # of a folder whose logs were told apart, what is left is one of those that are followed already
-            if name not in wished.known and not (len(found) == 1 and self._is_followed(wished, where)):
-                self._follow(wished, name, where, which)
+            if name not in wished.known and not (len(found) == 1 and self._is_followed(wished, one.where)):
+                self._follow(wished, name, one)
         if not found and not wished.known and wished.awaited is None:
             wished.awaited = self._watch(Awaited(self._unique(path), self._monotonic), path)
         if wished.awaited is not None and isinstance(wished.awaited.source, Awaited):
             wished.awaited.source.why = why
         took = self._monotonic() - began
-        may_come = not found or is_folder(path) or any(which is not None for _, which in found.values())
+        may_come = not found or is_folder(path) or any(one.which is not None for one in found.values())
         wished.search_at = self._monotonic() + max(SEARCH_SECONDS, took / SEARCH_SHARE) if may_come else None
 
     @staticmethod
@@ -234,8 +247,9 @@ class Watching:
     def _is_followed(wished: _Wished, where: str) -> bool:
         return any(isinstance(w.source, Followed) and w.source.path == where for w in wished.known.values())
 
-    def _follow(self, wished: _Wished, name: str, where: str, which: str | None) -> None:
+    def _follow(self, wished: _Wished, name: str, found: _Found) -> None:
         """Take on a run, unless another path has led to it."""
+        where, which = found.where, found.which
         if (where, which) in self._places:
             return
         if len(self.runs) >= MOST_RUNS:
@@ -254,14 +268,14 @@ class Watching:
                 where,
                 read_run,
                 which=which,
-                name=self._unique(which or where),
+                name=self._unique(found.home or which or where),
                 share=self._share,
                 clock=self._monotonic,
             )
         )
         self._places.add((where, which))
         wished.known[name] = self._watch(source, where, wishes)
-        self.desk.admit(wished.known[name], where if which is None else f"{where}#{which}")
+        self.desk.admit(wished.known[name], found.home or (where if which is None else f"{where}#{which}"))
 
     def _watch(self, source: Source, where: str, wishes: Wishes | None = None) -> WatchedRun:
         watched = WatchedRun(
@@ -311,7 +325,7 @@ def _layout(places: Sequence[Place]) -> Layout:
     return frozenset((p.name, p.run, frozenset(log for _, log in p.logs)) for p in places)
 
 
-def _found_at(path: str, below: Sequence[Place], known: Mapping[str, WatchedRun]) -> dict[str, tuple[str, str | None]]:
+def _found_at(path: str, below: list[Place], known: Mapping[str, WatchedRun]) -> dict[str, _Found]:
     """The runs that `vario diagnose` would choose from, and where each is read: its path, and its name there.
 
     A run with a folder of its own is read there, and the others are not.
@@ -321,28 +335,34 @@ def _found_at(path: str, below: Sequence[Place], known: Mapping[str, WatchedRun]
     """
     if "://" in path:
         names = runs(path)
-        return {name: (path, name if len(names) > 1 else None) for name in names}
-    names = [name for name, _ in found_below(Path(path), None)]
+        return {name: _Found(path, name if len(names) > 1 else None) for name in names}
+    names = [name for name, _ in found_below(Path(path), None, places=below)]
     places = {place.name: place for place in below}
-    found: dict[str, tuple[str, str | None]] = {}
+    found: dict[str, _Found] = {}
     for name in names:
         place = places.get(name)
+        home = str(place.path) if place is not None and _has_a_folder(place, path) else None
         if name in known or place is None:
-            found[name] = path, name
-        elif len(places) == len(names) and _stands_alone(place, path):
-            found[name] = str(place.path), None
+            found[name] = _Found(path, name, home)
+        elif home is not None and not place.joined and _stands_alone(place):
+            found[name] = _Found(home, None, home)
         else:
-            found[name] = path, None if len(names) == 1 and place.run is None else name
+            found[name] = _Found(path, None if len(names) == 1 and place.run is None else name, home)
     return found
 
 
-def _stands_alone(place: Place, path: str) -> bool:
-    """Whether a run has a folder of its own that holds all that is known of it, and nothing else."""
-    if place.run is not None or place.path == Path(path) or not place.path.is_dir():
-        return False
+def _has_a_folder(place: Place, path: str) -> bool:
+    """Whether a run has a folder to itself, below the path."""
+    return place.run is None and place.path != Path(path) and place.path.is_dir()
+
+
+def _stands_alone(place: Place) -> bool:
+    """Whether the folder of a run holds all that is known of it, and nothing else."""
     if not all(config.is_relative_to(place.path) for config in place.configs):
         return False
     try:
-        return len(found_below(place.path, None)) == 1
+        here = find(place.path)
+        # a hundred logs that are read only to be told apart are a hundred that are read twice
+        return len(here) == 1 and (is_surely_one(here[0]) or len(found_below(place.path, None, places=here)) == 1)
     except SourceError:
         return False

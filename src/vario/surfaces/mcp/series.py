@@ -12,6 +12,7 @@ from vario.errors import ConfigError
 from vario.rules.base import number
 from vario.run import Floats, Ints, Run, Series
 from vario.surfaces.mcp.shapes import Point, RunHead, SeriesAnswer, SeriesShape, UnknownMetric
+from vario.surfaces.panels import named
 
 MOST_POINTS = 60
 MOST_METRICS = 12
@@ -20,7 +21,7 @@ EXPENDABLE = ("series", "unknown")
 
 
 def series_answer(run: Run, head: RunHead, metrics: Sequence[str], step: int | None, width: int) -> SeriesAnswer:
-    """The values from `step - width` to `step + width`; at the end of the run where no step is named.
+    """The values from `step - width` to `step + width`, as far as the run has steps; at its end where no step is named.
 
     Raises:
         ConfigError: no metric was named, too many were, or the run has none of them.
@@ -29,9 +30,11 @@ def series_answer(run: Run, head: RunHead, metrics: Sequence[str], step: int | N
         raise ConfigError(f"metrics: name 1 to {MOST_METRICS} of them; this run has {_some(run)}")
     middle = step if step is not None else run.last_step or 0
     first, last = middle - width, middle + width
+    if run.first_step is not None and run.last_step is not None and first <= run.last_step and last >= run.first_step:
+        first, last = max(first, run.first_step), min(last, run.last_step)
     found, unknown = [], []
     for asked in dict.fromkeys(metrics):
-        name = _named(run, asked)
+        name = named(run, asked)
         if name is None:
             unknown.append(UnknownMetric(asked=asked, nearest=_nearest(run, asked), enable=_how(run, asked)))
         else:
@@ -40,12 +43,6 @@ def series_answer(run: Run, head: RunHead, metrics: Sequence[str], step: int | N
         told = "; ".join(_unknown(one) for one in unknown)
         raise ConfigError(f"this run has no {told}")
     return SeriesAnswer(run=head, from_step=first, to_step=last, series=found, unknown=unknown)
-
-
-def _named(run: Run, asked: str) -> str | None:
-    """A canonical name, or the trainer's key."""
-    asked = asked.strip()
-    return asked if asked in run.series else next((n for n, s in run.series.items() if s.key == asked), None)
 
 
 def _nearest(run: Run, asked: str) -> list[str]:
