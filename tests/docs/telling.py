@@ -120,12 +120,19 @@ def on_ray() -> Iterator[None]:
 
 def is_printed(done: Told) -> None:
     """What the page shows below a command stands in what it printed, in that order; `…` is what was left out."""
-    rest = packed(done.out)
-    for shown in done.shown:
-        for part in re.split(r"…|\n", shown):
-            if wanted := packed(part):
-                _, found, rest = rest.partition(wanted)
-                assert found, f"{done.line}\nprints no {part!r} there:\n{done.out}"
+    part = missing(done.out, *done.shown)
+    assert part is None, f"{done.line}\nprints no {part!r} there:\n{done.out}"
+
+
+def missing(out: str, *shown: str) -> str | None:
+    """The first part of what a page shows that does not stand in the output after the parts before it."""
+    rest = packed(out)
+    for part in re.split(r"…|\n", "\n".join(shown)):
+        if wanted := packed(part):
+            _, found, rest = rest.partition(wanted)
+            if not found:
+                return part
+    return None
 
 
 def packed(text: str) -> str:
