@@ -10,7 +10,7 @@ from page_parts import MADE, ROOT, table
 
 FOLDER = "src/vario/schemas"
 Node = Mapping[str, Any]
-ORDER = ("diagnosis-v1", "fleet-v1", "compare-v1", "metrics-v1", "known-v1", "samples-v1", "baseline-v1", "alert-v1", "act-v1")
+ORDER = ("diagnosis-v1", "fleet-v1", "compare-v1", "metrics-v1", "known-v1", "samples-v1", "rule-v1", "watch-v1", "baseline-v1", "annotate-v1", "alert-v1", "act-v1")
 """Those that are asked for most come first; others follow by name."""
 
 
@@ -115,7 +115,7 @@ def _word(word: str, node: Node, schema: Node) -> str:
 def _linked(ref: str, schema: Node) -> str:
     file, _, place = ref.partition("#/")
     if file:
-        title = _title(schemas()[file.removesuffix(".json")])
-        return f"[{title}](#{_anchor(title)})"
-    title = _part(schema, place.rsplit("/", 1)[-1])
-    return f"[{place.rsplit('/', 1)[-1]}](#{_anchor(title)})"
+        schema = schemas()[file.removesuffix(".json")]
+    name = place.rsplit("/", 1)[-1] if place else _title(schema)
+    title = _part(schema, name) if place else name
+    return f"[{name}](#{_anchor(title)})"

@@ -17,6 +17,7 @@ from referencing import Registry, Resource
 from tests.cli.dumps import broken_at, trl_run
 from tests.conftest import GOLDEN, ROOT
 from vario.catalogue import METRICS
+from vario.rules import RULES
 from vario.surfaces.cli import main
 from vario.surfaces.live.notices import Kind
 
@@ -126,8 +127,14 @@ def test_fleet(tmp_path: Path) -> None:
 
 
 def test_baseline() -> None:
-    (document,) = said("baseline", str(GOLDEN / "grpo-healthy-kl"))
+    (document,) = said("baseline", str(GOLDEN / "grpo-healthy-kl"), "--json")
     check("baseline-v1", document)
+    assert said("baseline", str(GOLDEN / "grpo-healthy-kl")) == [document]
+
+
+def test_baseline_is_printed_and_written(tmp_path: Path) -> None:
+    (document,) = said("baseline", str(GOLDEN / "grpo-healthy-kl"), "--json", "-o", str(tmp_path / "before.json"))
+    assert json.loads((tmp_path / "before.json").read_text()) == document
 
 
 @pytest.mark.parametrize("run", RUNS)
@@ -140,6 +147,50 @@ def test_known_metrics() -> None:
     (document,) = said("metrics", "--known", "--json")
     check("known-v1", document)
     assert [m["name"] for m in document["metrics"]] == list(METRICS)
+
+
+def test_rules(tmp_path: Path) -> None:
+    (listed,) = said("rule", "--json")
+    check("rule-v1", listed)
+    assert [r["code"] for r in listed["rules"]] == [rule.code for rule in RULES]
+    for name in ("kl-runaway", "KL102"):
+        (one,) = said("rule", name, "--json")
+        check("rule-v1", one)
+        assert one["page"].startswith(one["summary"])
+    (tmp_path / "own.py").write_text(
+        "from collections.abc import Iterator\nfrom vario.instruments import Reward\n"
+        "from vario.rules.base import Evidence, Severity, Sign, rule\n\n\n@rule('MY001', 'my-own', Severity.INFO)\n"
+        "def my_own(reward: Reward) -> Iterator[Sign]:\n    \"\"\"Mine.\"\"\"\n    yield Evidence('it is')\n"
+    )
+    (own,) = said("rule", "MY001", "--json", "--rules", str(tmp_path / "own.py"))
+    check("rule-v1", own)
+    assert own["family"] is None
+
+
+def test_annotations(tmp_path: Path) -> None:
+    run = str(GOLDEN / "grpo-drift")
+    for more, written in ((("--dry-run",), False), ((), True)):
+        (document,) = said("annotate", run, "--to", f"tensorboard:{tmp_path}", "--json", *more)
+        check("annotate-v1", document)
+        assert (document["run"], document["written"]) == (run, written)
+        assert bool(list(tmp_path.rglob("*tfevents*"))) is written
+
+
+def test_watching(tmp_path: Path) -> None:
+    shutil.copytree(GOLDEN / "grpo-drift", tmp_path / "run")
+    with contextlib.chdir(tmp_path):
+        lines = said("watch", "run", "--once", "--json", "--state", str(tmp_path / "state"))
+        again = said("watch", "run", "--once", "--json", "--state", str(tmp_path / "state"))
+        gone_through = said("watch", "run", "--rehearse", "--json")
+    for line in (*lines, *again, *gone_through):
+        check("watch-v1", line)
+    opened = [line["finding"]["name"] for line in lines if line["is"] == "notice" and line["finding"]]
+    (stands,) = (line for line in lines if line["is"] == "run")
+    assert opened == [one["name"] for one in stands["open"]]
+    assert not [line["finding"] for line in again if line["is"] == "notice" and line["finding"]], "told once"
+    assert gone_through[-1]["is"] == "rehearsal"
+    assert sum(line.get("alerted", False) for line in gone_through) == gone_through[-1]["alerts"]
+    assert {kind.value for kind in Kind} == set(SCHEMAS["watch-v1"]["oneOf"][0]["properties"]["kind"]["enum"])
 
 
 def test_samples(tmp_path: Path) -> None:

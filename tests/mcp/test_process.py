@@ -17,7 +17,7 @@ from tests.cli.dumps import KEY
 from tests.conftest import GOLDEN, ROOT
 from tests.mcp.runs import grow
 from tests.mcp.talking import HELLO, PATIENCE, READY, Talk, call, environment, lines, over_stdio, raw
-from vario.surfaces.cli import main
+from vario.surfaces.cli import _parser, main
 from vario.surfaces.cli.mcp_command import skill
 from vario.surfaces.mcp.shown import BRIEF, FULL, STRING, fitted, short, size
 
@@ -164,6 +164,13 @@ def test_the_skill(capsys: pytest.CaptureFixture[str]) -> None:
     assert "Never stop a run" in body
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     assert "surfaces/mcp/SKILL.md" in project["tool"]["setuptools"]["package-data"]["vario"]
+
+
+def test_the_commands_of_the_skill_are_commands() -> None:
+    lines = re.findall(r"`vario ([^`]+)`", skill().replace("\n", " "))
+    assert lines
+    for line in lines:
+        assert _parser().parse_args(line.split()).format == "json"
 
 
 def test_the_skill_names_every_tool_and_no_other(wide: Talk) -> None:

@@ -98,6 +98,13 @@ class Turn:
     factor: float | None = None
     to: bool | int | float | str | None = None
 
+    @property
+    def how(self) -> str:
+        """In words: `x 0.5`, `to True`, `by hand`."""
+        if self.factor is not None:
+            return f"x {self.factor:g}"
+        return "by hand" if self.to is None else f"to {self.to}"
+
 
 @dataclass(frozen=True, slots=True)
 class Precedes:

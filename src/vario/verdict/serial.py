@@ -28,7 +28,8 @@ def plain(value: object) -> Json:
     raise TypeError(f"{type(value).__name__} does not belong in a diagnosis")
 
 
-def _finding(finding: Finding) -> dict[str, object]:
+def finding_json(finding: Finding) -> dict[str, object]:
+    """A finding as it stands in the document, its symptoms beneath it."""
     made: dict[str, object] = {
         k: getattr(finding, k)
         for k in (
@@ -69,7 +70,7 @@ def _finding(finding: Finding) -> dict[str, object]:
             "text": finding.dossier.text,
         }
     if finding.symptoms:
-        made["symptoms"] = [_finding(s) for s in finding.symptoms]
+        made["symptoms"] = [finding_json(s) for s in finding.symptoms]
     return made
 
 
@@ -188,8 +189,8 @@ def to_json(diagnosis: Diagnosis) -> dict[str, Json]:
                 for e in verdict.experiments
             ],
         },
-        "findings": [_finding(f) for f in diagnosis.findings],
-        "suppressed": [{**_finding(f), "reason": why} for f, why in diagnosis.suppressed],
+        "findings": [finding_json(f) for f in diagnosis.findings],
+        "suppressed": [{**finding_json(f), "reason": why} for f, why in diagnosis.suppressed],
         "notes": [{"name": n.name, "text": n.text} for n in diagnosis.notes],
         "unknown": [
             {"code": u.code, "name": u.name, "missing": u.missing, "enable": u.enable, "reason": u.reason}

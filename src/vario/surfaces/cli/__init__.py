@@ -22,7 +22,7 @@ from vario.surfaces.cli.format_options import add_format
 from vario.surfaces.cli.mcp_command import add_mcp, run_mcp
 from vario.surfaces.cli.metrics_page import known_metrics, metrics_page
 from vario.surfaces.cli.report_command import add_report
-from vario.surfaces.cli.rule_page import rule_list, rule_page
+from vario.surfaces.cli.rule_page import rule_list, rule_page, rules_json
 from vario.surfaces.cli.samples_command import NAME, add_samples, run_samples
 from vario.surfaces.cli.serve_command import add_serve, run_serve
 from vario.surfaces.cli.text import diagnosis_text
@@ -102,6 +102,7 @@ def _parser() -> argparse.ArgumentParser:
         "--rows", type=int, default=FIRST, metavar="N", help=f"first rows of a training (default {FIRST})"
     )
     before.add_argument("--all-rows", action="store_true", help="PATH is an evaluation: take all of it")
+    before.add_argument("--json", action="store_true", help="print the document, which is JSON, besides writing it")
     add_source_options(before)
     add_sample_options(before)
     metrics = commands.add_parser("metrics", help="what was recognised in a log, under which key, and what was not")
@@ -124,6 +125,7 @@ def _parser() -> argparse.ArgumentParser:
     rule = commands.add_parser("rule", help="print a rule's page, or list all rules")
     rule.add_argument("name", nargs="?", metavar="NAME|CODE")
     rule.add_argument("--rules", action="append", default=[], metavar="FILE", help="a Python file with rules of yours")
+    add_format(rule)
     return parser
 
 
@@ -197,16 +199,18 @@ def _baseline(options: argparse.Namespace) -> int:
             f"{options.path}: no length, text measure, entropy or score in it; `vario metrics` says what is"
         )
     document = baseline_document(run, levels)
-    if options.output is None:
+    if options.output is None or options.json:
         print(document)
+    if options.output is None:
         return OK
     try:
         Path(options.output).write_text(document + "\n", encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"{options.output}: cannot be written ({error.strerror or error})") from error
-    print(
-        f'{options.output}: {len(levels)} metrics; use it with --baseline, or baseline = "{options.output}" in vario.toml'
-    )
+    if not options.json:
+        print(
+            f'{options.output}: {len(levels)} metrics; use it with --baseline, or baseline = "{options.output}" in vario.toml'
+        )
     return OK
 
 
@@ -249,7 +253,10 @@ def _run(options: argparse.Namespace) -> int:
     project = find_project(Path.cwd())
     load = (*(project.load if project.here else ()), *(Path(p) for p in options.rules))
     choice = choose(load=load)
-    print(rule_page(options.name, choice) if options.name else rule_list(choice))
+    if options.format == "json":
+        print(rules_json(options.name, choice))
+    else:
+        print(rule_page(options.name, choice) if options.name else rule_list(choice))
     return OK
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import json
 import sys
 
 from vario.errors import ConfigError
+from vario.surfaces.cli.format_options import add_format
 from vario.surfaces.cli.wishes import (
     Wishes,
     add_judgement_options,
@@ -29,6 +31,7 @@ def add_annotate(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     one.add_argument("path", metavar="PATH")
     one.add_argument("--to", required=True, metavar="TARGET", help="where to write it")
     one.add_argument("--dry-run", action="store_true", help="print what would be written, and write nothing")
+    add_format(one)
     one.add_argument("--until", type=int, metavar="STEP", help="as the run stood at STEP")
     add_source_options(one)
     add_sample_options(one)
@@ -54,11 +57,16 @@ def run_annotate(options: argparse.Namespace) -> int:
         raise ConfigError(f"{options.path}: no row to judge")
     diagnosis = diagnose(run, replay=options.replay, choice=wishes.choice)
     annotation = annotation_of(diagnosis, datetime.datetime.now(tz=datetime.UTC).date())
-    if options.dry_run:
+    if not options.dry_run:
+        target.write(annotation)
+    if options.format == "json":
+        entries = [{"place": place, "text": text} for place, text in target.places(annotation)]
+        document = {"run": options.path, "to": options.to, "written": not options.dry_run, "entries": entries}
+        print(json.dumps(document, ensure_ascii=False, indent=2))
+    elif options.dry_run:
         for place, text in target.places(annotation):
             first, *more = text.splitlines()
             print(safe(f"{place}: {first}{f' (and {len(more)} more lines)' if more else ''}"))
-        return 0
-    target.write(annotation)
-    print(f"{safe(options.to)}: {len(annotation.entries)} entries written", file=sys.stderr)
+    else:
+        print(f"{safe(options.to)}: {len(annotation.entries)} entries written", file=sys.stderr)
     return 0

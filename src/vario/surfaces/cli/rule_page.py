@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 from vario.rules.base import Rule
 from vario.rules.choice import Choice
 
@@ -27,6 +30,37 @@ def _line(rule: Rule) -> str:
     return f"  {rule.code}  {rule.name:34} {rule.severity.word}"
 
 
+def rules_json(name: str | None, choice: Choice) -> str:
+    """The list of rules, or one rule with its page, for programs.
+
+    Raises:
+        UnknownRule: no such rule.
+    """
+    if name is None:
+        return json.dumps({"rules": [_document(rule) for rule in choice.rules]}, ensure_ascii=False, indent=2)
+    rule = choice.find(name)
+    whole = {
+        **_document(rule),
+        "page": rule.page,
+        "causes": rule.causes,
+        "knobs": [{"knob": turn.knob, "how": turn.how, "why": turn.why} for turn in rule.turns],
+        "often_before": [p.text for p in rule.precedes],
+        "explains": rule.explains,
+    }
+    return json.dumps(whole, ensure_ascii=False, indent=2)
+
+
+def _document(rule: Rule) -> dict[str, Any]:
+    return {
+        "code": rule.code,
+        "name": rule.name,
+        "severity": rule.severity.word,
+        "audience": "pedantic" if rule.pedantic else "default",
+        "family": FAMILIES.get(rule.code[:2]),
+        "summary": rule.summary,
+    }
+
+
 def rule_page(name: str, choice: Choice) -> str:
     """The page of a rule by name or code.
 
@@ -39,15 +73,7 @@ def rule_page(name: str, choice: Choice) -> str:
         lines += ["", "Likely causes:", *(f"    - {c}" for c in rule.causes)]
     if rule.turns:
         lines += ["", "Knobs, in order:"]
-        for turn in rule.turns:
-            how = (
-                f"x {turn.factor:g}"
-                if turn.factor is not None
-                else f"to {turn.to}"
-                if turn.to is not None
-                else "by hand"
-            )
-            lines.append(f"    - {turn.knob} ({how}): {turn.why}")
+        lines += [f"    - {turn.knob} ({turn.how}): {turn.why}" for turn in rule.turns]
     if rule.precedes:
         lines += ["", "Often comes before:", *(f"    - {p.text}" for p in rule.precedes)]
     if rule.explains:

@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING
 
 from vario.errors import ConfigError
 from vario.project_file import find_project
+from vario.surfaces.cli.format_options import add_format
 from vario.surfaces.cli.wishes import add_judgement_options, add_sample_options, add_source_options
 from vario.surfaces.signals import ended_by
 
 if TYPE_CHECKING:
+    from vario.surfaces.live.notices import Notice
     from vario.surfaces.live.watching import Watching
     from vario.surfaces.live.wishes import LiveWishes
 
@@ -40,6 +42,9 @@ def add_watch(commands: Commands) -> None:
     )
     watch.add_argument("paths", nargs="*", metavar="PATH")
     watch.add_argument("--plain", action="store_true", help="lines for a log file instead of the terminal application")
+    add_format(
+        watch, "text for people; json (watch/v1, one document a line) for programs, instead of the terminal application"
+    )
     watch.add_argument(
         "--every", type=float, metavar="SECONDS", help="pause between two looks at the files (default: 2)"
     )
@@ -97,7 +102,9 @@ def _follow(options: argparse.Namespace, wishes: LiveWishes) -> int:
     from vario.surfaces.live.watching import Watching
 
     watching = Watching(options.paths, options, wishes)
-    is_plain = options.once or options.plain or not (sys.stdout.isatty() and sys.stdin.isatty()) or "-" in options.paths
+    as_json = options.format == "json"
+    on_a_terminal = sys.stdout.isatty() and sys.stdin.isatty() and "-" not in options.paths
+    is_plain = options.once or options.plain or as_json or not on_a_terminal
     told = 0
     with _until_a_signal() if is_plain else nullcontext() as enough:
         try:
@@ -106,7 +113,7 @@ def _follow(options: argparse.Namespace, wishes: LiveWishes) -> int:
                     from vario.surfaces.terminal.show import show
 
                     return show(watching)
-                told = _lines(watching, enough, once=options.once)
+                told = _lines(watching, enough, once=options.once, as_json=as_json)
         finally:
             watching.close()
             _say(watching.messages[told:])  # what the last alerts and acts have come to
@@ -139,22 +146,26 @@ def _say(messages: Sequence[str]) -> None:
         print(f"vario: {text}", file=sys.stderr)
 
 
-def _lines(watching: Watching, enough: threading.Event, *, once: bool = False) -> int:
+def _lines(watching: Watching, enough: threading.Event, *, once: bool, as_json: bool) -> int:
     """Print what changes; ends with the last run, or when it is enough. Gives how many messages were shown."""
+    from vario.surfaces.cli.watch_lines import notice_json, run_json
     from vario.surfaces.live.watched import Status
     from vario.surfaces.terminal.plain import line_of, status_line
+
+    def tell(notice: Notice) -> None:
+        print(notice_json(notice, notice.at) if as_json else line_of(notice), flush=True)
 
     shown: dict[str, tuple[str, str]] = {}
     told = 0
     while not enough.is_set():
         began = time.monotonic()
-        watching.turn(lambda notice: print(line_of(notice), flush=True))
+        watching.turn(tell)
         for watched in watching.runs:
             diagnosis = watched.diagnosis
             stands = (diagnosis.verdict.action if diagnosis else "", watched.status.value)
             if shown.get(watched.name) != stands:
                 shown[watched.name] = stands
-                print(status_line(watched))
+                print(run_json(watched) if as_json else status_line(watched))
         _say(watching.messages[told:])
         told = len(watching.messages)
         sys.stdout.flush()

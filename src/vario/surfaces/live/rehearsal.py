@@ -11,6 +11,7 @@ from vario.errors import ConfigError, SourceError
 from vario.rules.engine import looks_between
 from vario.run import Run
 from vario.surfaces.alerts.policy import AlertOptions, alert_options
+from vario.surfaces.cli.watch_lines import notice_json, rehearsed_json
 from vario.surfaces.cli.wishes import runs_at
 from vario.surfaces.live.actions import Act, acts_of
 from vario.surfaces.live.notices import Kind, Notice
@@ -85,13 +86,24 @@ def rehearse(options: argparse.Namespace, wishes: LiveWishes) -> int:
             watched = WatchedRun(run.path, source, choice, plan=wishes.watch.review, clock=source.now)
             told = done = 0
             for step in rehearsed(watched, alerts, wishes):
+                told += step.alerted
+                done += len(step.acts)
+                if options.format == "json":
+                    print(
+                        notice_json(
+                            step.notice, source.now() or None, alerted=step.alerted, acts=[a.action for a in step.acts]
+                        )
+                    )
+                    continue
                 line = line_of(step.notice)
                 print(line if source.now() else line.partition(" ")[2])  # a log without a clock has no times
                 if step.alerted:
-                    told += 1
                     print("    would be alerted")
                 for act in step.acts:
-                    done += 1
                     print(f"    would be done: {act.action}" + (f" ({act.target})" if act.action == "sentinel" else ""))
-            print(f"{run.path}: {told} alerts, {done} acts")
+            print(
+                rehearsed_json(run.path, told, done)
+                if options.format == "json"
+                else f"{run.path}: {told} alerts, {done} acts"
+            )
     return code

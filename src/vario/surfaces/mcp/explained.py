@@ -24,17 +24,6 @@ def rule_answer(word: str, choice: Choice) -> RuleAnswer:
         summary=rule.summary,
         page=rule_page(rule.name, choice),
         causes=list(rule.causes),
-        knobs=[
-            KnobShape(
-                knob=turn.knob,
-                how=f"x {turn.factor:g}"
-                if turn.factor is not None
-                else "by hand"
-                if turn.to is None
-                else f"to {turn.to}",
-                why=turn.why,
-            )
-            for turn in rule.turns
-        ],
+        knobs=[KnobShape(knob=turn.knob, how=turn.how, why=turn.why) for turn in rule.turns],
         often_before=[p.text for p in rule.precedes],
     )
