@@ -13,11 +13,12 @@ from vario.rules.base import Evidence, Fires
 from vario.rules.engine import Incident
 from vario.run import Run, Series
 from vario.verdict.advice import FATAL, Situation, advise
+from vario.verdict.overturns import OVERTURNS, overturns
 
 
-def incident(name: str) -> Incident:
+def incident(name: str, since: int | None = 1) -> Incident:
     rule = next(r for r in RULES if r.name == name)
-    return Incident(rule, 1, 10, None, Fires((Evidence("said"),)), 200)
+    return Incident(rule, since, 10, None, Fires((Evidence("said"),)), 200)
 
 
 def situation(
@@ -57,6 +58,20 @@ def test_action(case: Situation, action: str) -> None:
     assert advice.action == action
     assert advice.why
     assert advice.would_change_it
+
+
+def test_a_verdict_that_rests_on_a_finding_says_what_would_overturn_it() -> None:
+    assert set(OVERTURNS) <= {rule.name for rule in RULES}
+    assert set(OVERTURNS) >= set(FATAL)
+    for name in FATAL:
+        told = advise(situation(names=(name,))).would_change_it
+        assert len(told) >= 2
+        assert not any("{" in text for text in told)
+    assert "harder prompts, or another reward function, from step 43 on" in overturns(incident("reward-collapsed", 43))
+    assert "harder prompts, or another reward function, from the start on" in overturns(
+        incident("reward-collapsed", None)
+    )
+    assert overturns(incident("length-hacking")) == ("length-hacking passing after the change",)
 
 
 def test_reward_alone_is_never_more_than_low_confidence() -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from vario.rules.base import Severity
 from vario.rules.engine import Incident
+from vario.verdict.overturns import RECOVERS, overturns
 
 FATAL = (
     "policy-collapse",
@@ -74,7 +75,7 @@ def advise(situation: Situation) -> Advice:
                 "intervene",
                 incident.confidence,
                 f"{incident.rule.name}: nothing can be learnt until it is mended",
-                ("the finding passing",),
+                overturns(incident),
             )
         if incident.rule.name in FATAL:
             return Advice(
@@ -86,15 +87,15 @@ def advise(situation: Situation) -> Advice:
                     if incident.since is not None and incident.since > 1
                     else ""
                 ),
-                ("evidence against this finding",),
+                overturns(incident),
             )
-    paid_for_loss = any(i.rule.name == "kl-rises-while-reward-falls" for i in critical)
+    paid_for_loss = next((i for i in critical if i.rule.name == "kl-rises-while-reward-falls"), None)
     if situation.regime == "kl-up-reward-down" or paid_for_loss:
         return Advice(
             "stop",
             "medium",
             "KL climbs while the reward falls: stop now, back to the best checkpoint",
-            ("a reward that recovers over the next tenth of the run",),
+            overturns(paid_for_loss) if paid_for_loss else (RECOVERS,),
         )
     if situation.trajectory == "peaked":
         return Advice(
@@ -137,7 +138,7 @@ def advise(situation: Situation) -> Advice:
             "intervene",
             warned[0].confidence,
             f"{warned[0].rule.name} is open",
-            ("the finding passing after the change",),
+            overturns(warned[0]),
         )
     if situation.trajectory == "declining":
         return Advice(
