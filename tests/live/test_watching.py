@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import sqlite3
 from pathlib import Path
 
@@ -221,10 +222,38 @@ def test_a_project_file_that_is_broken_while_it_goes_on(tmp_path: Path, home: Pa
     watch.searched()
     append(home / "one" / "log.jsonl", lines(GOOD[12:30]))
     watch.turn()
-    assert watch.rows() == {"one": 30}
-    assert len([m for m in watch.it.messages if "no-such-rule" in m]) == 1
+    assert watch.rows() == {"one": 30, "two": 0}
+    assert [m for m in watch.run("two").troubles if "no-such-rule" in m]
     with pytest.raises(ConfigError):
         Watch(tmp_path, home)
+
+
+def test_a_run_whose_own_project_file_is_broken_hides_no_other(tmp_path: Path, home: Path) -> None:
+    for name in ("a", "b", "c"):
+        write(home / name / "log.jsonl", GOOD[:30])
+    toml = home / "a" / "vario.toml"
+    toml.write_text('[rules]\nload = ["somebody_elses.py"]\n')
+    watch = Watch(tmp_path, home)
+    watch.turn()
+    assert watch.rows() == {"a": 0, "b": 30, "c": 30}
+    (why,) = watch.run("a").troubles
+    assert "name the file with --rules" in why
+    assert "trouble" not in told(watch.searched()), "told once"
+    toml.write_text('[rules]\nonly = ["no-such-rule"]\n')
+    watch.searched()
+    assert any("no-such-rule" in text for text in watch.run("a").troubles)
+    toml.unlink()
+    watch.searched()
+    assert watch.rows() == {"a": 30, "b": 30, "c": 30}
+    toml.write_text('[rules]\nonly = ["no-such-rule"]\n')
+    shutil.rmtree(home / "b")
+    write(home / "d" / "log.jsonl", GOOD[:30])
+    (home / "d" / "vario.toml").write_text('[rules]\nonly = ["no-such-rule"]\n')
+    watch.searched()
+    assert watch.rows()["d"] == 0
+    shutil.rmtree(home / "d")
+    watch.searched()
+    assert "d" not in watch.rows()
 
 
 def test_what_is_kept_beside_the_arrays_does_not_grow(tmp_path: Path, home: Path) -> None:

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from vario.errors import UnknownRule
-from vario.rules.choice import choose
+from vario.rules.choice import Choice, choose
 from vario.surfaces.cli.rule_page import FAMILIES, rule_page
 from vario.surfaces.dashboard.page import Site
 
@@ -24,21 +24,31 @@ class Section:
 
 
 def every(site: Site, request: Request) -> Response:
-    """All rules by family."""
-    rules = choose().rules
+    """All rules by family; the user's own last."""
+    rules = _known(site).rules
     families = [(title, [rule for rule in rules if rule.code.startswith(code)]) for code, title in FAMILIES.items()]
+    families.append(("yours", [rule for rule in rules if rule.code[:2] not in FAMILIES]))
     return site.show("rules.html", request, families=families)
 
 
 def one(site: Site, request: Request) -> Response:
     """A rule's page."""
-    name, known = request.path_params["name"], choose()
+    name, known = request.path_params["name"], _known(site)
     try:
         rule = known.find(name)
     except UnknownRule as error:
         raise HTTPException(404, str(error)) from error
     lines = rule_page(rule.name, known).splitlines()
     return site.show("rule.html", request, rule=rule, sections=sections(lines[1:]))
+
+
+def _known(site: Site) -> Choice:
+    """The rules of the table and of installed packages, and those that the runs' own projects add."""
+    rules = {rule.name: rule for rule in choose().rules}
+    for watched in list(site.library.runs):
+        for rule in watched.choice.rules:
+            rules.setdefault(rule.name, rule)
+    return Choice(tuple(rules.values()))
 
 
 def sections(lines: Iterable[str]) -> list[Section]:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from vario.errors import ConfigError, SourceError
 from vario.rules import RULES
+from vario.rules.choice import Choice
 from vario.run import Run
 from vario.sources import found_below, read, runs
 from vario.sources.growing import Growing
@@ -40,17 +41,20 @@ class Awaited:
 
     Attributes:
         why: what it lacks, for the user, if it lasts.
+
+    Args:
+        patience: seconds until that is told.
     """
 
-    def __init__(self, name: str, clock: Callable[[], float]) -> None:
+    def __init__(self, name: str, clock: Callable[[], float], *, patience: float = PATIENCE) -> None:
         self.name = name
         self.why = ""
         self._clock = clock
-        self._since = clock()
+        self._tell_from = clock() + patience
 
     def poll(self) -> Polled:
         """Nothing; after a while, why."""
-        return Polled(None, troubles=(f"waiting: {self.why}",) if self._clock() - self._since >= PATIENCE else ())
+        return Polled(None, troubles=(f"waiting: {self.why}",) if self._clock() >= self._tell_from else ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +81,7 @@ class _Wished:
     Attributes:
         known: the runs that were found there, by the names that `vario diagnose` would choose from.
         awaited: stands for them while there is none.
+        refused: runs whose own project file says what cannot be, by name, each with what stands for it.
         search_at: when it is searched again; None: never.
         seen: its files when nothing was found, so that it is searched as soon as they change.
         layout: the logs that lay there at the last search; while they are the same, none of them is read to tell runs apart.
@@ -85,6 +90,7 @@ class _Wished:
     path: str
     known: dict[str, WatchedRun] = field(default_factory=dict)
     awaited: WatchedRun | None = None
+    refused: dict[str, tuple[_Found, WatchedRun]] = field(default_factory=dict)
     search_at: float | None = 0.0
     seen: Stamp | None = None
     layout: Layout | None = None
@@ -205,6 +211,8 @@ class Watching:
             places = [] if "://" in path else find(Path(path))
             layout = _layout(places)
             if places and layout == wished.layout and self._is_settled(wished):
+                for name, (one, _) in list(wished.refused.items()):
+                    self._take_on(wished, name, one)
                 wished.search_at = began + max(SEARCH_SECONDS, (self._monotonic() - began) / SEARCH_SHARE)
                 return
             found, why = _found_at(path, places, wished.known), ""
@@ -216,9 +224,12 @@ class Watching:
         for name, one in found.items():
             # of a folder whose logs were told apart, what is left is one of those that are followed already
             if name not in wished.known and not (len(found) == 1 and self._is_followed(wished, one.where)):
-                self._follow(wished, name, one)
+                self._take_on(wished, name, one)
+        for name in wished.refused.keys() - found.keys():
+            self.runs.remove(wished.refused.pop(name)[1])
         if not found and not wished.known and wished.awaited is None:
-            wished.awaited = self._watch(Awaited(self._unique(path), self._monotonic), path)
+            source = Awaited(self._unique(path), self._monotonic)
+            wished.awaited = self._watch(source, Wishes.of(self._options, path).choice)
         if wished.awaited is not None and isinstance(wished.awaited.source, Awaited):
             wished.awaited.source.why = why
         took = self._monotonic() - began
@@ -247,6 +258,31 @@ class Watching:
     def _is_followed(wished: _Wished, where: str) -> bool:
         return any(isinstance(w.source, Followed) and w.source.path == where for w in wished.known.values())
 
+    def _take_on(self, wished: _Wished, name: str, found: _Found) -> None:
+        """Follow a run; one whose own project file says what cannot be is shown with that, and hides no other."""
+        stood = wished.refused.pop(name)[1] if name in wished.refused else None
+        if stood is not None:
+            self.runs.remove(stood)  # its name is free for the run
+        try:
+            self._follow(wished, name, found)
+        except ConfigError as error:
+            if found.where == wished.path and found.home is None:
+                raise
+            self._await_no_more(wished)
+            if stood is None:
+                called = self._unique(found.home or found.which or found.where)
+                stood = self._watch(Awaited(called, self._monotonic, patience=0.0), Choice())
+            else:
+                self.runs.append(stood)
+            assert isinstance(stood.source, Awaited)
+            stood.source.why = str(error)
+            wished.refused[name] = found, stood
+
+    def _await_no_more(self, wished: _Wished) -> None:
+        if wished.awaited is not None:
+            self.runs.remove(wished.awaited)
+            wished.awaited = None
+
     def _follow(self, wished: _Wished, name: str, found: _Found) -> None:
         """Take on a run, unless another path has led to it."""
         where, which = found.where, found.which
@@ -255,11 +291,9 @@ class Watching:
         if len(self.runs) >= MOST_RUNS:
             self.desk.say(f"more than {MOST_RUNS} runs at {wished.path}: the newest are not followed")
             return
-        wishes = Wishes.of(self._options, where)
+        wishes = Wishes.of(self._options, found.home or where)
         finish = wishes.applied(self._options)
-        if wished.awaited is not None:
-            self.runs.remove(wished.awaited)
-            wished.awaited = None
+        self._await_no_more(wished)
         read_run = partial(self._read, wishes, finish)
         source: Source = (
             Piped(sys.stdin.buffer, read_run)
@@ -274,14 +308,14 @@ class Watching:
             )
         )
         self._places.add((where, which))
-        wished.known[name] = self._watch(source, where, wishes)
+        wished.known[name] = self._watch(source, wishes.choice)
         self.desk.admit(wished.known[name], found.home or (where if which is None else f"{where}#{which}"))
 
-    def _watch(self, source: Source, where: str, wishes: Wishes | None = None) -> WatchedRun:
+    def _watch(self, source: Source, choice: Choice) -> WatchedRun:
         watched = WatchedRun(
             source.name,
             source,
-            (wishes or Wishes.of(self._options, where)).choice,
+            choice,
             plan=self._wishes.watch.review,
             stalled_after=self._wishes.watch.stalled_after,
             clock=self._clock,
