@@ -220,6 +220,7 @@ def test_a_folder_that_comes_beside_it_takes_a_run_neither_its_name_nor_what_was
     """The third folder tells of the first run in another format: the two are one run then, which has to be read from above."""
     names = ("grpo-drift", "grpo-healthy")
     copied(home / "runs", *names)
+    (home / "runs/grpo-drift/vario.toml").write_text('[suppress]\nkl-runaway = "of this run alone"\n')
     with served("runs", cwd=home) as dashboard:
         before = dashboard.judged(*names)
         said = {"finding": "kl-rises-while-reward-falls", "what": "acknowledge", "reason": "we know"}
@@ -228,7 +229,25 @@ def test_a_folder_that_comes_beside_it_takes_a_run_neither_its_name_nor_what_was
     with served("runs", cwd=home) as dashboard:
         assert dashboard.judged(*names) == before
         assert dashboard.light(before["grpo-drift"]) == "known"
+        suppressed = json.loads(dashboard.ask(f"/runs/{before['grpo-drift']}/diagnosis.json").text)["suppressed"]
+        assert [finding["reason"] for finding in suppressed] == ["of this run alone"]
     assert [p.relative_to(home) for p in home.rglob(STATE)] == [Path("runs/grpo-drift") / STATE]
+
+
+def test_rules_of_the_project_have_a_page(home: Path) -> None:
+    copied(home / "runs", "grpo-drift")
+    (home / "own.py").write_text(
+        "from collections.abc import Iterator\nfrom vario.instruments import Reward\n"
+        "from vario.rules.base import Evidence, Severity, Sign, rule\n\n\n@rule('MY001', 'my-own', Severity.WARNING)\n"
+        "def my_own(reward: Reward) -> Iterator[Sign]:\n"
+        '    """The reward is there.\n\n    Why it matters:\n        It is <b>ours</b>.\n    """\n    yield Evidence("it is there")\n'
+    )
+    (home / "vario.toml").write_text('[rules]\nload = ["own.py"]\n')
+    with served("runs", cwd=home) as dashboard:
+        run = dashboard.judged("grpo-drift")["grpo-drift"]
+        assert 'href="/rules/my-own"' in dashboard.ask(f"/runs/{run}").text
+        assert "It is &lt;b&gt;ours&lt;/b&gt;." in dashboard.ask("/rules/my-own").text
+        assert re.search(r"<h2>yours</h2>.*my-own", dashboard.ask("/rules").text, re.DOTALL)
 
 
 def test_what_cannot_be_kept_is_said(home: Path) -> None:
