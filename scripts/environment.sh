@@ -1,3 +1,6 @@
+# What is imported is compiled once and kept: pip would compile all there is, and on one core.
+unset PYTHONDONTWRITEBYTECODE
+
 # environment FOLDER EXTRAS: a virtual environment with vario installed in it, made once.
 environment() {
     local folder="$1" extras="$2" python=""
@@ -14,8 +17,6 @@ environment() {
     if [ ! -e "$folder/.ready" ] || [ pyproject.toml -nt "$folder/.ready" ] || [ constraints.txt -nt "$folder/.ready" ]; then
         "$python" -m venv "$folder"
         "$folder/bin/python" -m pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt -e ".$extras"
-        # pip compiles on one core; what some packages carry is no Python, or for another version of it
-        "$folder/bin/python" -m compileall -qq -j 0 "$folder/lib" || true
         touch "$folder/.ready"
     fi
 }

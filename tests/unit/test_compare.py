@@ -179,6 +179,16 @@ def test_kl_that_was_spent_does_not_come_back() -> None:
     assert all(row.values[0] is not None for row in made.equal_kl)
 
 
+def test_a_spike_of_kl_was_not_spent() -> None:
+    calm, other = with_kl(0, 4.0, 0.1), with_kl(1, 4.0, 0.1)
+    spiked = calm.series["kl/reference"].values.copy()
+    spiked[30:32] = 50.0
+    made = compared(run_of({"kl/reference": spiked, "reward/mean": calm.series["reward/mean"]}), other)
+    assert max(row.kl for row in made.equal_kl) <= 0.1
+    assert all(None not in row.values for row in made.equal_kl)
+    assert parted(made, "KL") == {}
+
+
 def test_points_beyond_the_grid_are_in_none_of_its_cells() -> None:
     where, values = np.arange(100.0), np.where(np.arange(100) < 50, 1.0, 9.0)
     made = _along(where, values, np.linspace(10.0, 49.0, 40))

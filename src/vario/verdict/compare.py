@@ -12,7 +12,7 @@ import numpy as np
 from vario.run import Floats, Run, Series, Setting
 from vario.stats.departure import departure
 from vario.stats.shape import shape_of
-from vario.stats.spread import thin
+from vario.stats.spread import running_median, thin
 from vario.verdict.diagnosis import Diagnosis
 from vario.verdict.ladder import Branch, Evidence, Rung, branch_of
 
@@ -122,7 +122,8 @@ def places(run: Run, axis: str) -> Series | None:
     steps, values = run.series[name].finite()
     if values.size < 2 * POINTS // 10:
         return None
-    smooth, size = thin(values, POINTS)
+    # what one batch spiked to was not spent: the highest so far would keep it for ever
+    smooth, size = thin(running_median(values), POINTS)
     moved = shape_of(smooth)
     if moved is None or not moved.moved:
         return None  # the highest so far of what only scatters is no place
