@@ -94,7 +94,7 @@ def advise(situation: Situation) -> Advice:
         return Advice(
             "stop",
             "medium",
-            "KL climbs while the reward falls: stop now, back to the best checkpoint",
+            "each further step costs KL and loses reward; go back to the best checkpoint",
             overturns(paid_for_loss) if paid_for_loss else (RECOVERS,),
         )
     if situation.trajectory == "peaked":
