@@ -13,7 +13,7 @@ from tests.live.growing import Growing, breaking, made
 from vario.rules.engine import looks
 from vario.run import Run
 from vario.surfaces.live.notices import Kind, Notice, Standing, changes
-from vario.surfaces.live.watched import STALLED_SECONDS, Polled, ReviewPlan, Status, WatchedRun
+from vario.surfaces.live.watched import QUIET_SECONDS, STALLED_SECONDS, Polled, ReviewPlan, Status, WatchedRun
 from vario.verdict import diagnose
 
 
@@ -256,3 +256,110 @@ def test_without_replay_every_look_is_at_the_run_as_it_stands() -> None:
     assert watched.diagnosis is not None
     assert watched.diagnosis.findings == diagnose(run, replay=False).findings
     assert all(f.detected_at is None for f in watched.diagnosis.findings)
+
+
+# rows between two looks of the cadence
+
+
+class Still:
+    """A source that gives some rows of a run, and then no more."""
+
+    name = "run"
+
+    def __init__(self, run: Run, written_at: float | None = None) -> None:
+        self.run = run
+        self.written_at = written_at
+        self.now = 1.7e9
+        self.given = False
+
+    def clock(self) -> float:
+        return self.now
+
+    def poll(self) -> Polled:
+        first, self.given = not self.given, True
+        return Polled(self.run, self.written_at) if first else Polled(None)
+
+
+def ends_in_nan(rows: int = 127) -> Run:
+    """A run whose gradient is not finite in its very last row: what it died of."""
+    gradient = 1.0 + 0.1 * np.random.default_rng(0).random(rows)
+    gradient[-1] = np.nan
+    return made({"reward/mean": np.linspace(0.2, 0.6, rows), "gradient/norm": gradient})
+
+
+def last_judged(watched: WatchedRun) -> int | None:
+    return None if watched.diagnosis is None else watched.diagnosis.run.last_step
+
+
+def test_a_run_that_breaks_off_is_judged_at_the_row_that_broke() -> None:
+    watched = WatchedRun("run", Growing(ends_in_nan(), 1))
+    notices = [n for _ in range(127) for n in watched.look()]
+    assert [(n.subject, n.step) for n in notices if n.kind is Kind.OPENED and n.severity == "critical"] == [
+        ("non-finite", 127)
+    ]
+    source = Still(ends_in_nan())
+    still = WatchedRun("run", source, clock=source.clock)
+    assert [n.subject for n in still.look() if n.severity == "critical"] == []  # the cadence: step 120
+    source.given = False
+    assert [n.subject for n in still.look() if n.severity == "critical"] == ["non-finite"]
+    source.given = False
+    assert not still.look(), "it is told once"
+
+
+def test_what_a_log_never_measured_asks_for_no_look() -> None:
+    never = made({"reward/mean": np.linspace(0.2, 0.6, 200), "gradient/norm": np.full(200, np.nan)})
+    watched = WatchedRun("run", Growing(never, 1))
+    for _ in range(60):
+        watched.look()
+    assert watched.looks <= len(looks(60)) + 1
+
+
+def test_rows_behind_the_last_look_are_judged_when_the_run_stalls() -> None:
+    run = breaking().until(97)
+    source = Still(run)
+    watched = WatchedRun("run", source, clock=source.clock)
+    watched.look()
+    assert last_judged(watched) == 90
+    source.now += 2 * STALLED_SECONDS
+    assert [n.kind for n in watched.look() if n.kind is Kind.STALLED]
+    assert last_judged(watched) == 97
+    assert watched.diagnosis is not None
+    assert watched.diagnosis.verdict == diagnose(run).verdict
+
+
+def test_a_log_that_was_silent_long_ago_is_judged_to_its_end() -> None:
+    source = Still(breaking().until(97), written_at=1.7e9 - 2 * STALLED_SECONDS)
+    watched = WatchedRun("run", source, clock=source.clock)
+    watched.look()
+    assert (watched.status, last_judged(watched)) == (Status.STALLED, 97)
+
+
+def test_who_looks_at_a_run_sees_its_newest_row_when_it_pauses() -> None:
+    run = breaking()
+    source = Growing(run, 1)
+    source_now = [1.7e9]
+    watched = WatchedRun("run", source, clock=lambda: source_now[0], newest=True)
+    for _ in range(97):
+        source_now[0] += 2.0
+        watched.look()
+    assert last_judged(watched) == 90
+    watched.source = Still(run.until(97))
+    watched.source.given = True
+    source_now[0] += QUIET_SECONDS + 2.0
+    assert not [n for n in watched.look() if n.kind is Kind.STALLED]
+    assert (watched.status, last_judged(watched)) == (Status.LIVE, 97)
+    before = watched.looks
+    source_now[0] += 60.0
+    watched.look()
+    assert watched.looks == before, "nothing new, no other look"
+
+
+def test_looks_at_the_newest_row_leave_no_trace_in_those_of_the_cadence() -> None:
+    run = breaking()
+    at_cadence, newest = WatchedRun("run", Growing(run, 1)), WatchedRun("run", Growing(run, 7), newest=True)
+    everything(at_cadence)
+    everything(newest)
+    assert at_cadence.diagnosis is not None
+    assert newest.diagnosis is not None
+    assert newest.diagnosis.findings == at_cadence.diagnosis.findings
+    assert newest.diagnosis.verdict == at_cadence.diagnosis.verdict

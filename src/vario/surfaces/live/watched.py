@@ -13,6 +13,7 @@ import numpy as np
 
 from vario.rules.choice import Choice
 from vario.rules.engine import CADENCE_ROWS, CADENCE_SHARE, looks_between
+from vario.rules.non_finite import VITAL
 from vario.run import Run
 from vario.sources.sampled import SampleOptions
 from vario.surfaces.excerpts import excerpts_of
@@ -34,6 +35,10 @@ ARRIVALS = 512
 """Pauses between rows that are remembered."""
 GLANCE_ROWS = 1_000
 """Rows from which on a run is glanced at first, where that is wished: fewer are judged from the start in less than a second."""
+QUIET_TIMES = 3.0
+"""Times the usual time a row without one, after which the rows since the last look are judged as they stand."""
+QUIET_SECONDS = 10.0
+"""No sooner than this: a file that is written in parts has no pause between them."""
 TROUBLES = 100
 """Kinds of trouble that are told apart; what comes beyond them is counted together."""
 
@@ -113,6 +118,9 @@ class WatchedRun:
         replay: False: each look is at the run as it stands then, as `--no-replay` has it.
         glances: whether a long run is judged as it stands first, and from its start at the next look: of many runs, each
             has a light soon. No notice comes of a glance.
+        newest: whether a look is at the newest row, as `vario diagnose` looks, and one is taken at the rows that are left
+            when no more come for a while: for who looks at it, now. Otherwise looks come at the cadence alone, so that an
+            alert is what a later reader of the log finds, too; and once more when the run stalls or ends.
         run: everything that was read. diagnosis: of the run as it stood at the last look of the cadence; None before it.
         at_a_glance: whether that diagnosis is of a glance.
         arrived: logged rows that are known of; `run` may hold fewer of them until the next look.
@@ -134,6 +142,7 @@ class WatchedRun:
     monotonic: Callable[[], float] | None = None
     replay: bool = True
     glances: bool = False
+    newest: bool = False
     at_a_glance: bool = False
     run: Run | None = None
     diagnosis: Diagnosis | None = None
@@ -226,13 +235,32 @@ class WatchedRun:
     def _judge_what_is_due(self, run: Run, now: float) -> list[Notice]:
         due = max(looks_between(self._judged, self.rows + 1), default=self._judged)
         if due == self._judged and self._rewritten() < max(CADENCE_ROWS, int(CADENCE_SHARE * self._judged)):
-            return []
-        seen = run.until(int(run.logged_steps[due - 1]))
+            is_first = self.newest and self.diagnosis is None
+            return self._judge_the_rest(now) if is_first or self._breaks_off() else []
+        to_the_end = self.newest or self.status is Status.STALLED
+        seen = run if to_the_end else run.until(int(run.logged_steps[due - 1]))
         if self.glances and self.replay and self.diagnosis is None and due >= GLANCE_ROWS:
             self.diagnosis, self.at_a_glance = diagnose(seen, choice=self.choice, replay=False), True
             return []
         self._judged = due
         return self._judge(seen, now)
+
+    def _judge_the_rest(self, now: float) -> list[Notice]:
+        """A look at the newest row between two of the cadence, if there is one that no look has seen: it leaves no trace in these."""
+        return self._judge(self.run, now) if self.run is not None and self.rows and self._has_unseen() else []
+
+    def _breaks_off(self) -> bool:
+        """Whether a vital metric, finite so far, is so no more: a run that dies of it brings no row for another look."""
+        if self.run is None or "non-finite" in self.told:
+            return False
+        seen = -1 if self.diagnosis is None or self.diagnosis.run.last_step is None else self.diagnosis.run.last_step
+        for name, series in self.run.series.items():
+            if name.startswith(VITAL) and len(series) and series.steps[-1] > seen:
+                finite = np.isfinite(series.values)
+                new = series.steps > seen
+                if finite[~new].all() and not finite[new].all():
+                    return True
+        return False
 
     def _rewritten(self) -> int:
         """Steps of the last look that read otherwise now: a resume repeats steps, and no new row comes until it has passed them."""
@@ -298,16 +326,21 @@ class WatchedRun:
         if self.status is not Status.LIVE or self._came_at is None:
             return []
         usual, quiet = self.seconds_per_row, self._since_start() - self._came_at
+        rest = []
+        if self.newest and quiet >= max(QUIET_SECONDS, QUIET_TIMES * (usual or 0.0)):
+            rest = self._judge_the_rest(now)
         bound = max(STALLED_SECONDS, STALLED_TIMES * (usual or 0.0), STALLED_LONGEST * max(self.pauses, default=0.0))
         if quiet < (self.stalled_after or bound):
-            return []
+            return rest
         self.status = Status.STALLED
+        rest = rest or self._judge_the_rest(now)
         pace = "" if usual is None else f"; {_seconds(usual)} a row are usual here"
         return [
+            *rest,
             Notice(
                 Kind.STALLED, self.name, "run-stalled", self.run.last_step if self.run else None, "warning", "medium",
                 f"no row for {_seconds(quiet)}", f"The last one was step {self.run.last_step if self.run else None}{pace}.", now,
-            )
+            ),
         ]  # fmt: skip
 
     def _due_review(self, notices: list[Notice], now: float) -> list[Notice]:

@@ -322,6 +322,7 @@ class Watching:
             monotonic=self._monotonic,
             replay=self._options.replay,
             glances=not self._speaks,
+            newest=not self._speaks or getattr(self._options, "once", False),
         )
         self.runs.append(watched)
         return watched
