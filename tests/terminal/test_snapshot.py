@@ -68,7 +68,14 @@ def view_of(run: WatchedRun) -> RunView:
 @pytest.mark.parametrize("status", [Status.STALLED, Status.LOST])
 def test_a_process_that_stopped_is_a_warning(judged: Lab, status: Status) -> None:
     healthy = seen(judged).runs[-1]
-    assert replace(healthy, status=status).light is Light.WARNING
+    assert replace(healthy, status=status, seconds_per_row=2.0).light is Light.WARNING
+
+
+def test_a_log_that_nobody_saw_grow_is_an_old_one_and_no_warning(judged: Lab) -> None:
+    healthy = seen(judged).runs[-1]
+    old = replace(healthy, status=Status.STALLED, seconds_per_row=None)
+    assert (old.is_over, old.light) == (True, Light.FINE)
+    assert replace(healthy, status=Status.LOST, seconds_per_row=None).light is Light.WARNING
 
 
 def test_completions_that_are_due_ask_for_a_decision_until_they_are_read() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from vario.rules import RULES
 from vario.rules.base import Turn, lower, raise_, set_
-from vario.run import Declared, KnobSetting, Run, Setting
+from vario.run import Declared, KnobSetting, Run, Series, Setting
 from vario.verdict.changes import FROM_ZERO, Change, change_of
 
 
@@ -149,3 +149,41 @@ def test_every_factor_of_the_rules_goes_its_way(knob: str, factor: float, curren
     assert isinstance(new, int | float)
     assert new != current
     assert (new > current) == ((factor > 1.0) != inverse)
+
+
+def defaulted(knob: str, current: Setting, **series: list[float]) -> Run:
+    """A run whose configuration does not say what the knob is set to."""
+    steps = np.arange(1, 5, dtype=np.int64)
+    columns = {
+        name.replace("__", "/").replace("_", "-"): Series(name, steps, np.array(values)) for name, values in series.items()
+    }
+    setting = KnobSetting(knob, f"the.{knob}", current, is_default=True)
+    return Run("r", "trl", "grpo", MappingProxyType(columns), steps, knobs=MappingProxyType({knob: setting}))
+
+
+def test_a_default_is_no_setting_of_the_run() -> None:
+    change = change_of(raise_("group-size", "why"), defaulted("group-size", 8))
+    assert change == Change("group-size", "the.group-size", 8, 16, "why", assumed=True)
+    assert change.stands == "default 8"
+    recorded = change_of(raise_("group-size", "why"), run_with("group-size", 8))
+    assert recorded is not None
+    assert (recorded.assumed, recorded.stands) == (False, "now 8")
+
+
+def test_a_default_that_the_log_denies_is_not_known() -> None:
+    kl = [0.1, 0.2, 0.3, 0.4]
+    change = change_of(raise_("kl-coef", "why"), defaulted("kl-coef", 0.0, kl__reference=kl))
+    assert change == Change("kl-coef", "the.kl-coef", None, None, "why"), "KL is logged where it costs something"
+    assert change.stands == ""
+    assert change_of(raise_("kl-coef", "why"), defaulted("kl-coef", 0.04, kl__reference=kl)) is not None
+    capped = {"length__max": [64.0] * 4, "length__truncated_share": [0.0, 1.0, 1.0, 1.0]}
+    longer = raise_("max-completion-length", "why")
+    for series, current in (
+        (capped, None),
+        ({**capped, "length__max": [512.0] * 4}, 512),
+        ({**capped, "length__truncated_share": [0.0] * 4}, 512),
+        ({}, 512),
+    ):
+        made = change_of(longer, defaulted("max-completion-length", 512, **series))
+        assert made is not None
+        assert (made.current, made.assumed) == (current, current is not None)

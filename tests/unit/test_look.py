@@ -16,6 +16,7 @@ from vario.surfaces.charts.look import (
     SIZES,
     TEXT_INKS,
     css_variables,
+    of_verdict,
 )
 from vario.surfaces.charts.style import CURVES
 from vario.surfaces.pages.environment import asset
@@ -98,6 +99,14 @@ def test_every_distance_is_a_multiple_of_one() -> None:
     for name, value in found:
         for part in re.findall(r"calc\([^()]*(?:\([^()]*\)[^()]*)*\)|\S+", value):
             assert DISTANCE.match(part), (name, value)
+
+
+def test_to_stop_what_has_nothing_left_to_gain_is_no_alarm() -> None:
+    assert of_verdict("stop", {"critical", "warning"}) == "critical"
+    assert of_verdict("stop", {"warning"}) == "warning"
+    assert of_verdict("stop", {"info"}) == of_verdict("stop", ()) == "info"
+    assert [of_verdict(word, ()) for word in ("continue", "intervene", "cannot-tell")] == ["good", "warning", "info"]
+    assert of_verdict("", ()) == "pale", "not judged yet"
 
 
 def test_paper_that_is_printed_on_is_light() -> None:

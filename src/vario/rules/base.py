@@ -324,6 +324,11 @@ def number(value: float) -> str:
     return f"{value:.1e}"
 
 
+def counted(count: int, noun: str) -> str:
+    """`1 step`, `2 steps`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def percent(share: float) -> str:
     """A share as whole percent; one decimal below 2 %."""
     return f"{100 * share:.1f} %" if 0.0 < abs(share) < 0.02 else f"{100 * share:.0f} %"

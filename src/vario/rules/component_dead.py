@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vario.instruments import Components, Reward
-from vario.rules.base import Evidence, Excluded, Grave, Severity, Sign, rule, set_
+from vario.rules.base import Evidence, Excluded, Grave, Severity, Sign, counted, rule, set_
 
 LEAST = 20
 
@@ -53,7 +53,7 @@ def component_dead(components: Components, reward: Reward) -> Iterator[Sign]:
                 "it has always been zero and the run learns without it: decoration, or a parser that never worked"
             )
         yield Evidence(
-            f"{name} is exactly 0 since step {zero_from} ({reading.points_since(zero_from)} steps)",
+            f"{name} is exactly 0 since step {zero_from} ({counted(reading.points_since(zero_from), 'step')})",
             (reading.name,),
             zero_from,
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vario.instruments import LearningRate
-from vario.rules.base import Evidence, Severity, Sign, lower, rule, set_
+from vario.rules.base import Evidence, Severity, Sign, counted, lower, rule, set_
 
 
 @rule(
@@ -39,5 +39,7 @@ def learning_rate_zero(rate: LearningRate) -> Iterator[Sign]:
     since = reading.since_below(1e-300)
     if since is not None and reading.points_since(since) >= 10:
         yield Evidence(
-            f"learning-rate is 0 since step {since} ({reading.points_since(since)} points)", ("learning-rate",), since
+            f"learning-rate is 0 since step {since} ({counted(reading.points_since(since), 'point')})",
+            ("learning-rate",),
+            since,
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vario.instruments import Record
-from vario.rules.base import Doubt, Evidence, Grave, Severity, Sign, lower, rule
+from vario.rules.base import Doubt, Evidence, Grave, Severity, Sign, counted, lower, rule
 
 VITAL = ("gradient/norm", "loss/", "kl/", "entropy/", "preference/")
 
@@ -55,7 +55,7 @@ def non_finite(record: Record) -> Iterator[Sign]:
     )
     for name in sorted(found, key=lambda n: found[n][0])[:4]:
         yield Evidence(
-            f"{name} is not finite at {len(found[name])} steps, first at step {found[name][0]}",
+            f"{name} is not finite at {counted(len(found[name]), 'step')}, first at step {found[name][0]}",
             (name,),
             found[first][0],
         )

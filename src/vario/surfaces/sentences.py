@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vario.rules.base import number
+from vario.rules.base import counted, number
 from vario.verdict import Diagnosis, Finding
 from vario.verdict.changes import Change
 from vario.verdict.diagnosis import Verdict
@@ -100,7 +100,7 @@ def when_and_how_sure(finding: Finding) -> str:
 def change(turn: Change, framework: str) -> str:
     """What to set to what, in the framework's own word."""
     key = turn.key or f"{turn.knob} (no key of this name in {framework})"
-    now = "" if turn.current is None else f" (now {turn.current})"
+    now = f" ({turn.stands})" if turn.stands else ""
     to = "" if turn.suggested is None else f" to {turn.suggested}"
     return f"{key}{now}{to}: {turn.why}"
 
@@ -118,7 +118,7 @@ def unseen(diagnosis: Diagnosis) -> list[str]:
     relevant = {m: names for m, names in by_missing.items() if ways[m]}
     told = []
     for missing, names in sorted(relevant.items(), key=lambda i: -len(i[1]))[:SHOWN_UNSEEN]:
-        checks = "1 check:" if len(names) == 1 else f"{len(names)} checks, such as"
+        checks = f"{counted(len(names), 'check')}{':' if len(names) == 1 else ', such as'}"
         told.append(f"{', '.join(missing)} ({checks} {names[0]}): {ways[missing]}")
     reasons: dict[str, list[str]] = {}
     for key, why in diagnosis.run.unsettled.items():

@@ -356,6 +356,8 @@ def _unknown(judgement: Judgement, run: Run) -> tuple[UnknownCheck, ...]:
 
 def _way(metric: str, run: Run) -> str:
     """How a metric would come to be there: logged, or counted from completions that this framework can write."""
+    if len(run.series.get(metric, ())):
+        return ""  # it is logged: more of it has to come
     if metric in run.enable:
         return run.enable[metric]
     return run.how_to_sample if metric in FROM_SAMPLES and not run.dumps else ""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vario.instruments import Budgets, Held, Kl, Look, Reading
+from vario.rules.base import counted
 from vario.rules.engine import Incident
 from vario.rules.entropy_collapsing import LEFT
 from vario.stats.arrival import arrival
@@ -69,7 +70,7 @@ def risk_of(
     since = look.step - best.step
     lost = max(0.0, best.value - ranked.level) if ranked is not None and since > 0 else 0.0
     drift = kl.reference.level - kl.reference.level_at(best.step) if kl is not None else None
-    parts = [f"{since} steps since the best one (step {best.step})"]
+    parts = [f"{counted(since, 'step')} since the best one (step {best.step})"]
     if lost > 0.0:
         parts.append(f"{lost:.3g} of {best.by} lost since")
     if drift is not None and kl is not None:

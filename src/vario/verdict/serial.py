@@ -48,7 +48,14 @@ def finding_json(finding: Finding) -> dict[str, object]:
         )
     }
     made["changes"] = [
-        {"knob": c.knob, "key": c.key, "current": c.current, "suggested": c.suggested, "why": c.why}
+        {
+            "knob": c.knob,
+            "key": c.key,
+            "current": c.current,
+            "suggested": c.suggested,
+            "why": c.why,
+            "assumed": c.assumed,
+        }
         for c in finding.changes
     ]
     made["references"] = finding.references

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vario.instruments import Look, Reading, Reward
+from vario.rules.base import counted
 from vario.stats.shape import MIN_POINTS, PEAK_LOSS, Shape
 from vario.stats.trend import between_halves
 
@@ -50,7 +51,9 @@ def trajectory_of(score: Reading | None, reward: Reward | None) -> Trajectory:
     if score is None or score.points < MIN_POINTS:
         n = 0 if score is None else score.points
         return Trajectory(
-            "too-short", "high" if n < MIN_POINTS // 2 else "medium", f"{n} points; the tests need {MIN_POINTS}"
+            "too-short",
+            "high" if n < MIN_POINTS // 2 else "medium",
+            f"{counted(n, 'point')}; the tests need {MIN_POINTS}",
         )
     shape = score.shape
     assert shape is not None

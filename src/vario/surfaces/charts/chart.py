@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vario.catalogue import lookup
-from vario.rules.base import number
+from vario.rules.base import counted, number
 from vario.run import Floats, Ints
 from vario.surfaces.charts.columns import Columns, columns
 from vario.surfaces.charts.marks import Mark, on
@@ -219,7 +219,7 @@ def _words(diagnosis: Diagnosis, name: str) -> str:
     reading = diagnosis.readings.get(name)
     if reading is None:
         return "no finite value"
-    return reading.shape if reading.shape != "too-short" else f"{reading.points} points"
+    return reading.shape if reading.shape != "too-short" else counted(reading.points, "point")
 
 
 def _fan(diagnosis: Diagnosis, name: str) -> Fan | None:

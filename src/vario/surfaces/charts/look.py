@@ -6,6 +6,7 @@ papers (WCAG 2: a contrast of 4.5 and more), in light and in dark.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 
@@ -54,6 +55,17 @@ SIZES = {"small": "0.8125rem", "text": "1rem", "large": "1.25rem", "huge": "1.75
 """Type: four sizes, and no others."""
 SPACE = "0.25rem"
 """Every distance is a multiple of this one."""
+
+
+def of_verdict(action: str, severities: Collection[str]) -> str:
+    """The colour of a verdict: to stop because nothing is left to gain is no alarm.
+
+    Args:
+        action: what is advised. severities: of the findings that are open.
+    """
+    if action == "stop" and "critical" not in severities:
+        return "warning" if "warning" in severities else "info"
+    return OF_ACTION.get(action, "pale")
 
 
 def css_variables() -> str:

@@ -6,6 +6,7 @@ import json
 import textwrap
 
 from vario.catalogue import METRICS, lookup
+from vario.rules.base import counted
 from vario.run import Run
 from vario.surfaces.privacy import safe
 
@@ -46,7 +47,7 @@ def metrics_page(run: Run, *, as_json: bool = False) -> str:
     ]
     for name, series in run.series.items():
         metric = lookup(name)
-        lines.append(f"  {safe(name)[:38]:38} <- {safe(series.key)} ({len(series)} points, {metric.unit})")
+        lines.append(f"  {safe(name)[:38]:38} <- {safe(series.key)} ({counted(len(series), 'point')}, {metric.unit})")
     if run.unsettled:
         lines += ["", "not settled: no metric is made of a guess"]
         lines += [

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from starlette.requests import Request
 from starlette.responses import Response
 
-from vario.surfaces.charts.look import OF_ACTION
+from vario.surfaces.charts.look import of_verdict
 from vario.surfaces.dashboard.page import Site, relative
 from vario.surfaces.dashboard.said import said_of
 from vario.surfaces.live.snapshot import Light, RunView
-from vario.surfaces.live.watched import Status
 from vario.surfaces.spark import sparkline
 from vario.surfaces.state.findings import Past
 from vario.verdict import Diagnosis
@@ -31,8 +30,9 @@ WORD = {
     Light.WAITING: "waiting",
     Light.FINE: "fine",
 }
-KNOWN, ENDED = "known", "ended"
-"""What nothing asks attention of, and is not fine all the same: somebody knows of its findings, or its end was advised."""
+KNOWN, ENDED, OPEN = "known", "ended", "cannot tell"
+"""What nothing asks attention of, and is not fine all the same: somebody knows of its findings, its end was advised, or the
+log does not say how it stands."""
 SCORES = ("reward/mean", "preference/margin")
 MOST_PAST = 300
 """Notices of the past that one page lists."""
@@ -66,7 +66,7 @@ def index(site: Site, request: Request) -> Response:
     wished = request.query_params.get("find", "").strip().lower()[:200]
     rows = [_row(site, view, now) for view in latest.runs if wished in view.name.lower()]
     template = "list.html" if request.query_params.get("part") == "list" else "index.html"
-    counts = {word: sum(r.light == word for r in rows) for word in (*WORD.values(), KNOWN, ENDED)}
+    counts = {word: sum(r.light == word for r in rows) for word in (*WORD.values(), OPEN, KNOWN, ENDED)}
     return site.show(
         template,
         request,
@@ -115,7 +115,7 @@ def _row(site: Site, view: RunView, now: float) -> Row:
         view,
         *_light(view, action, bool(findings)),
         action.upper().replace("-", " "),
-        OF_ACTION.get(action, "pale"),
+        of_verdict(action, {severity for _, severity, _ in findings}),
         _picture(diagnosis),
         findings,
         relative(view.last_row_at, now),
@@ -127,7 +127,9 @@ def _light(view: RunView, action: str, has_findings: bool) -> tuple[str, str]:
     if view.light is Light.FINE and has_findings:
         return KNOWN, "pale"
     if view.light is Light.FINE and action in ("stop", "intervene"):
-        return ENDED if view.status is Status.ENDED else KNOWN, "pale"
+        return ENDED if view.is_over else KNOWN, "pale"
+    if view.light is Light.FINE and action == "cannot-tell":
+        return OPEN, "pale"
     return WORD[view.light], COLOUR[view.light]
 
 

@@ -38,7 +38,11 @@ def whole(site: Site, request: Request) -> Response:
     silences = said_of(site, run)
     template = PARTS.get(part or "", "run.html")
     beyond = view.span is None and asked.span(request.query_params) is not None
-    return site.show(template, request, run=run, id=name, view=view, silences=silences, beyond=beyond)
+    seen = run.diagnosis.run.last_step
+    judged_at = seen if seen != diagnosis.run.last_step else None
+    return site.show(
+        template, request, run=run, id=name, view=view, silences=silences, beyond=beyond, judged_at=judged_at
+    )
 
 
 def panels(site: Site, request: Request) -> Response:

@@ -10,6 +10,7 @@ from vario.surfaces.fleet.causes import causes
 from vario.surfaces.fleet.judging import FAILED, OK, UNREADABLE, Document
 from vario.surfaces.fleet.row import ACTIONS, Row, needs_attention
 from vario.surfaces.privacy import safe
+from vario.verdict.changes import stands
 
 WIDTH = 80
 LIMIT = 40
@@ -158,6 +159,6 @@ def _found(row: Row) -> Iterator[str]:
     yield f"{row.severity}: {row.finding}{since}: {shorten(row.evidence or '', MAX_EVIDENCE)}"
     if row.change_knob is not None:
         key = row.change_key or f"{row.change_knob} (no key of this name in {row.framework})"
-        now = "" if row.change_now is None else f" (now {row.change_now})"
+        now = "" if row.change_now is None else f" ({stands(row.change_now, assumed=bool(row.change_assumed))})"
         to = "" if row.change_to is None else f" to {row.change_to}"
         yield f"change: {key}{now}{to}: {row.change_why}"

@@ -14,6 +14,7 @@ from vario.surfaces.fleet.store import write_place
 INTEGERS = frozenset({"last_step", "logged_steps", "best_step", "since", "detected_at"})
 NUMBERS = frozenset({"best_value", "stake_hours", "stake_device_hours", "seconds"})
 LISTS = frozenset({"findings"})
+FLAGS = frozenset({"change_assumed"})
 
 
 def check_parquet() -> None:
@@ -46,6 +47,8 @@ def write_parquet(place: str, rows: Sequence[Row]) -> None:
             schema[field.name], columns[field.name] = pl.Int64, values
         elif field.name in NUMBERS:
             schema[field.name], columns[field.name] = pl.Float64, values
+        elif field.name in FLAGS:
+            schema[field.name], columns[field.name] = pl.Boolean, values
         else:
             schema[field.name], columns[field.name] = pl.String, [None if v is None else _text(v) for v in values]
     stream = io.BytesIO()

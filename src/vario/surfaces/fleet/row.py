@@ -54,6 +54,7 @@ class Row:
     change_now: str | None = None
     change_to: str | None = None
     change_why: str | None = None
+    change_assumed: bool | None = None
     stake_hours: float | None = None
     stake_device_hours: float | None = None
     findings: tuple[str, ...] = ()
@@ -100,6 +101,7 @@ def row_of(document: Document) -> Row:
         change_now=_word(change.get("current")),
         change_to=_word(change.get("suggested")),
         change_why=change.get("why"),
+        change_assumed=change.get("assumed"),
         stake_hours=hours,
         stake_device_hours=device_hours,
         findings=tuple(f["name"] for f in loud),

@@ -141,7 +141,8 @@ def _notice(kind: Kind, run: str, finding: Finding, step: int | None, at: float)
         lines.append(f"It explains {', '.join(s.name for s in finding.symptoms[:6])}.")
     for change in finding.changes[:2]:
         if change.key is not None:
-            now = "" if change.current is None else f" from {_plain(change.current)}"
+            of = " the default" if change.assumed else ""
+            now = "" if change.current is None else f" from{of} {_plain(change.current)}"
             to = "" if change.suggested is None else f" to {_plain(change.suggested)}"
             lines.append(f"Change {change.key}{now}{to}: {change.why}.")
     return Notice(

@@ -74,13 +74,18 @@ class RunView:
         severities = [f.severity for f in self.open if f.name not in self.acknowledged]
         if "critical" in severities:
             return Light.CRITICAL
-        if "warning" in severities or self.status in (Status.STALLED, Status.LOST):
+        if "warning" in severities or (self.status in (Status.STALLED, Status.LOST) and not self.is_over):
             return Light.WARNING
         if self.diagnosis is None:
             return Light.WAITING
         advised = self.diagnosis.verdict.action in ("stop", "intervene") and not self.acknowledged
         due = self.review.due_since is not None
-        return Light.DECIDE if self.status is not Status.ENDED and (advised or due) else Light.FINE
+        return Light.DECIDE if not self.is_over and (advised or due) else Light.FINE
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it goes on no more, as far as anybody has seen: a log that was silent from the first look on is an old one."""
+        return self.status is Status.ENDED or (self.status is Status.STALLED and self.seconds_per_row is None)
 
     def _findings(self) -> list[Finding]:
         return [f for f in self.diagnosis.findings if f.audience == "default"] if self.diagnosis is not None else []
@@ -123,7 +128,7 @@ def taken(feed: Feed, acknowledged: Acknowledged, failures: Mapping[str, int], l
 
 def in_order(views: Iterable[RunView]) -> list[RunView]:
     """What needs attention first; of equals those that still run, then the order of the command line."""
-    return sorted(views, key=lambda v: (-v.light, v.status is Status.ENDED, v.index))
+    return sorted(views, key=lambda v: (-v.light, v.is_over, v.index))
 
 
 def _view(

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from vario.errors import ConfigError
-from vario.rules.base import number
+from vario.rules.base import counted, number
 from vario.run import Run
 from vario.surfaces import sentences
 from vario.surfaces.mcp.ids import Ref, finding_id
@@ -22,6 +22,7 @@ from vario.surfaces.mcp.shapes import (
 )
 from vario.surfaces.mcp.shelf import Held
 from vario.verdict import Diagnosis, Finding, Verdict, to_json
+from vario.verdict.changes import stands
 from vario.verdict.serial import Json
 
 EVIDENCE = 3
@@ -90,7 +91,7 @@ def finding_shape(ref: Ref, finding: Finding, *, brief: bool = True) -> FindingS
         evidence=list(finding.evidence[:EVIDENCE] if brief else finding.evidence),
         ruled_out=list(finding.excluded[:EVIDENCE] if brief else finding.excluded),
         changes=[
-            ChangeShape(knob=c.knob, key=c.key, current=c.current, suggested=c.suggested, why=c.why)
+            ChangeShape(knob=c.knob, key=c.key, current=c.current, suggested=c.suggested, why=c.why, assumed=c.assumed)
             for c in finding.changes
         ],
         explains=[finding_id(ref, s) for s in finding.symptoms],
@@ -231,12 +232,12 @@ def diagnosis_text(answer: DiagnosisAnswer) -> str:
     if not answer.findings:
         lines.append("- no finding" if answer.since is None else f"- no finding has moved after step {answer.since}")
     wanting = f"; what would open the most of them: {answer.cannot_see[0]}" if answer.cannot_see else ""
-    lines.append(f"{answer.unknown_checks} checks could not run{wanting}")
+    lines.append(f"{counted(answer.unknown_checks, 'check')} could not run{wanting}")
     return "\n".join([*lines, *(f"! {warning}" for warning in answer.warnings[:3])])
 
 
 def _turn(change: ChangeShape) -> str:
-    now = "" if change.current is None else f" (now {change.current})"
+    now = "" if change.current is None else f" ({stands(change.current, assumed=change.assumed)})"
     to = "" if change.suggested is None else f" to {change.suggested}"
     return f"{change.key or change.knob}{now}{to}: {change.why}"
 

@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 from vario.errors import ConfigError
+from vario.rules.base import counted
 from vario.surfaces.fleet.judging import OK, Document
 from vario.surfaces.fleet.row import Row, alarms, in_order
 from vario.surfaces.mcp.catalogue import Catalogue, Listing
@@ -93,7 +94,7 @@ def _row(row: Row, document: Document, listing: Listing, catalogue: Catalogue) -
 def list_text(answer: RunList) -> str:
     """The list in a few lines."""
     lines = [
-        f"{answer.total} runs, {answer.unchanged} unchanged, {answer.pending} not judged yet; as of {answer.as_of}"
+        f"{counted(answer.total, 'run')}, {answer.unchanged} unchanged, {answer.pending} not judged yet; as of {answer.as_of}"
     ]
     for run in answer.runs:
         if run.action is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from vario.rules.base import counted
 from vario.surfaces.mcp.diagnosed import head
 from vario.surfaces.mcp.ids import Ref
 from vario.surfaces.mcp.shapes import ExperimentShape, OpenCheck, WhatWouldChange
@@ -49,5 +50,5 @@ def change_text(answer: WhatWouldChange) -> str:
     lines += [f"- {one}" for one in answer.would_change_it] or ["- nothing that vario can name"]
     lines += [f"experiment {one.name}: {one.why}" for one in answer.experiments]
     for one in answer.unknown[:SHOWN_CHECKS]:
-        lines.append(f"log {', '.join(one.missing)} for {len(one.checks)} checks: {one.enable}")
+        lines.append(f"{counted(len(one.checks), 'check')} waiting for {', '.join(one.missing)}: {one.enable}")
     return "\n".join(lines)

@@ -9,7 +9,7 @@ import numpy as np
 
 from vario.catalogue import METRICS, lookup
 from vario.errors import ConfigError
-from vario.rules.base import number
+from vario.rules.base import counted, number
 from vario.run import Floats, Ints, Run, Series
 from vario.surfaces.mcp.shapes import Point, RunHead, SeriesAnswer, SeriesShape, UnknownMetric
 from vario.surfaces.panels import named
@@ -122,5 +122,5 @@ def series_text(answer: SeriesAnswer) -> str:
         a, b = one.points[0], one.points[-1]
         told = " -> ".join("not finite" if p.value is None else number(p.value) for p in (a, b))
         bad = f", {one.not_finite} not finite" if one.not_finite else ""
-        lines.append(f"- {one.metric} ({one.key}, {one.unit}): {told} in {one.logged} values{bad}")
+        lines.append(f"- {one.metric} ({one.key}, {one.unit}): {told} in {counted(one.logged, 'value')}{bad}")
     return "\n".join(lines + [f"- unknown: {_unknown(one)}" for one in answer.unknown])

@@ -103,6 +103,9 @@ class ChangeShape(BaseModel):
     current: bool | int | float | str | None
     suggested: bool | int | float | str | None
     why: str
+    assumed: bool = Field(
+        default=False, description="`current` is the framework's default: nothing of the run says what is set"
+    )
 
 
 class FindingShape(BaseModel):

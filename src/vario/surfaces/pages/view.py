@@ -8,7 +8,7 @@ from functools import cached_property
 
 from vario.run import KnobSetting, Setting
 from vario.surfaces.charts.chart import WIDTH, Chart, chart_of
-from vario.surfaces.charts.look import OF_ACTION
+from vario.surfaces.charts.look import of_verdict
 from vario.surfaces.charts.marks import Mark, marks_of
 from vario.surfaces.charts.phases import Plane, Strip, plane_of, strip_of
 from vario.surfaces.excerpts import Excerpts
@@ -49,7 +49,8 @@ class View:
     @property
     def meaning(self) -> str:
         """The colour of the verdict, by its name."""
-        return OF_ACTION[self.diagnosis.verdict.action]
+        severities = {f.severity for f in self.diagnosis.findings if f.until is None and f.audience == "default"}
+        return of_verdict(self.diagnosis.verdict.action, severities)
 
     @cached_property
     def marks(self) -> tuple[Mark, ...]:

@@ -10,6 +10,7 @@ from vario.surfaces.terminal.columns import cells, fit
 from vario.surfaces.terminal.inline import ACKNOWLEDGED, NEWS, PASSED, SEVERITY, joined, line, wrapped
 from vario.surfaces.terminal.times import moment
 from vario.verdict import Finding
+from vario.verdict.changes import stands
 
 
 def row(view: RunView, finding: Finding, now: float, width: int) -> Text:
@@ -62,7 +63,7 @@ def detail(view: RunView, finding: Finding, now: float, width: int) -> Text:
         lines += wrapped(evidence, width, "  ", "- ")
     for change in finding.changes if finding.severity != "info" else ():
         key = change.key or f"{change.knob} (no key of this name in {view.framework})"
-        now_ = "" if change.current is None else f" (now {_setting(change.current)})"
+        now_ = "" if change.current is None else f" ({stands(_setting(change.current), assumed=change.assumed)})"
         to = "" if change.suggested is None else f" to {_setting(change.suggested)}"
         lines += wrapped(f"change {key}{now_}{to}: {change.why}", width, "  ", style="bold")
     for text in finding.excluded:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.text import Text
 
-from vario.rules.base import number
+from vario.rules.base import counted, number
 from vario.surfaces.live.snapshot import Light, RunView, Snapshot
 from vario.surfaces.panels import panels
 from vario.surfaces.spark import sparkline
@@ -156,7 +156,7 @@ def gauges_sheet(view: RunView, width: int) -> Text:
             lines.append(line("  ", (sparkline(name, r.spark, r.spread, min(40, width - 4)), "cyan")))
             told = (
                 f"{number(r.start)} -> {number(r.level)}{' ' * bool(unit)}{unit}, between {number(r.low)} and "
-                f"{number(r.high)}; {r.points} points; {r.shape}; {r.direction}{moved}"
+                f"{number(r.high)}; {counted(r.points, 'point')}; {r.shape}; {r.direction}{moved}"
             )
             lines += wrapped(told, width, "  ", "  ")
     return joined(lines) if lines else line("No metric of the panels is logged.")
