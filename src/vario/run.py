@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -153,7 +154,7 @@ class Declared:
     reference: Mapping[str, tuple[float, float]] = field(default_factory=lambda: MappingProxyType({}))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Run:
     """What was read of one training run.
 
@@ -203,8 +204,17 @@ class Run:
         """Last logged step, None for an empty run."""
         return int(self.logged_steps[-1]) if self.logged_steps.size else None
 
+    def __repr__(self) -> str:
+        steps = f"steps {self.first_step} to {self.last_step}" if self.logged_steps.size else "no row"
+        return f"<Run {self.path!r}: {self.framework} {self.algorithm}, {steps}, {len(self.series)} metrics>"
+
     def until(self, step: int) -> Run:
-        """The run as it stood at `step`: later rows, events and checkpoints are not there yet."""
+        """The run as it stood at `step`: later rows, events and checkpoints are not there yet.
+
+        Raises:
+            TypeError: the step is no whole number: of a text every row would come before it.
+        """
+        step = operator.index(step)
         end = int(np.searchsorted(self.logged_steps, step, side="right"))
         cut = {name: part for name, s in self.series.items() if len(part := s.until(step))}
         return replace(

@@ -67,6 +67,16 @@ def test_a_run_beside_itself(pair: tuple[str, str], capsys: Capture) -> None:
     assert "  - nowhere beyond their noise" in out
 
 
+def test_runs_without_a_metric_in_common(tmp_path: Path, capsys: Capture) -> None:
+    for name, key in (("one", "reward"), ("two", "rewards/margins")):
+        (tmp_path / f"{name}.jsonl").write_text("".join(f'{{"step": {i}, "{key}": {i % 7}}}\n' for i in range(1, 60)))
+    assert main(["compare", str(tmp_path / "one.jsonl"), str(tmp_path / "two.jsonl"), "--no-replay"]) == 0
+    out = capsys.readouterr().out
+    assert "  - none is logged by both" in out
+    assert "run 2 logs no metric that run 1 does" in " ".join(out.split())
+    assert "nowhere beyond their noise" not in out
+
+
 def test_three_runs(pair: tuple[str, str], capsys: Capture) -> None:
     assert main(["compare", *pair, pair[1], "--json", "--no-replay"]) == 0
     document = json.loads(capsys.readouterr().out)

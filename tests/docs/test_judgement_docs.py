@@ -411,7 +411,7 @@ def test_neither_advice_nor_exit_code_heeds_a_suppressed_finding(
     silent = vario.diagnose(run, choice=choose(suppress=dict.fromkeys(loud, "known here")))
     assert {f.name for f, _ in silent.suppressed} >= set(loud)
     assert not set(loud) & {f.name for f in silent.findings}
-    assert "is open" not in silent.verdict.why
+    assert not [name for name in loud if name in silent.verdict.why]
     monkeypatch.chdir(tmp_path)
     assert main(["diagnose", str(home / "runs/stuck-for-long")]) == 1
     (tmp_path / "vario.toml").write_text('[suppress]\nreward-never-rises = "known here"\n')

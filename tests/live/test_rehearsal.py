@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,17 @@ def test_what_would_have_been_done_is_told_and_nothing_is(
     assert not said.startswith("1970")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["vario.toml"]
     assert sorted(p.name for p in (GOLDEN / "grpo-reward-bug").rglob("*")) == before
+
+
+def test_a_folder_of_several_runs_is_gone_through_run_by_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("grpo-drift", "grpo-healthy"):
+        shutil.copytree(GOLDEN / name, tmp_path / name)
+    assert main(["watch", "--rehearse", str(tmp_path)]) == 0
+    said = capsys.readouterr()
+    assert [line for line in said.out.splitlines() if line.endswith(" acts")] == [
+        f"{tmp_path}/grpo-drift: 2 alerts, 0 acts", f"{tmp_path}/grpo-healthy: 0 alerts, 0 acts",
+    ]  # fmt: skip
+    assert said.err == ""
 
 
 def test_a_path_without_a_run_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

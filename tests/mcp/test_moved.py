@@ -52,6 +52,9 @@ def test_a_finding_that_another_explains_has_not_gone(drift: Diagnosis, one: Fin
     with_symptom = replace(cause, symptoms=(one,))
     told = {name: (how, was) for name, how, was in moved(drift, (one,), (with_symptom,))}
     assert told[cause.name] == ("opened", None)
+    (symptom,) = (s for s in _moved(REF, replace(drift, findings=(with_symptom,)), replace(drift, findings=(one,))) if s.name == one.name)
+    assert (symptom.explained_by or "").startswith(f"{REF.id}/reward-function-broke@")
+    assert symptom.changes == [], "what explains it says what to change"
     assert told[one.name] == ("changed", "warning, medium confidence, by itself; now explained by reward-function-broke")
     back = {name: how for name, how, _ in moved(drift, (with_symptom,), (one,))}
     assert back == {cause.name: "resolved", one.name: "changed"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
@@ -65,6 +66,42 @@ def test_a_list_is_cut_where_it_is_asked_to(talk: Talk) -> None:
     answer, _ = talk.ask("list_runs", limit=2)
     assert (len(answer["runs"]), answer["total"]) == (2, 6)
     assert answer["left_out"] == ["4 of 6 runs: limit=2"]
+
+
+def test_what_a_list_had_no_room_for_comes_with_the_next_one(talk: Talk) -> None:
+    seen: list[str] = []
+    answer, text = talk.ask("list_runs", limit=2)
+    while answer["runs"]:
+        seen += [run["name"] for run in answer["runs"]]
+        assert ("left out" in text) is bool(answer["left_out"])
+        answer, text = talk.ask("list_runs", limit=2, since=answer["as_of"])
+    assert len(seen) == len(set(seen)) == 6
+
+
+def test_a_run_that_has_gone_is_told_once(talk: Talk, home: Path) -> None:
+    shutil.copytree(home / "grpo-drift", home / "short-lived")
+    try:
+        first, _ = talk.ask("list_runs")
+        (run,) = (run["id"] for run in first["runs"] if run["name"] == "short-lived")
+    finally:
+        shutil.rmtree(home / "short-lived")
+    second, text = talk.ask("list_runs", since=first["as_of"])
+    assert (second["gone"], second["runs"]) == ([run], [])
+    assert f"gone: {run}" in text
+    third, _ = talk.ask("list_runs", since=second["as_of"])
+    assert third["gone"] == []
+
+
+def test_a_folder_of_several_runs_names_those_of_the_list(talk: Talk, home: Path, ids: dict[str, str]) -> None:
+    said = talk.refused("diagnose", run=str(home))
+    for name in GOLDEN_RUNS:
+        assert ids[name] in said
+
+
+def test_a_name_that_no_file_can_have_is_refused_in_a_sentence(talk: Talk) -> None:
+    said = talk.refused("diagnose", run="x" * 4_000)
+    assert "no run has this id" in said
+    assert len(said) < 400
 
 
 def test_only_what_has_changed_is_listed(talk: Talk, home: Path) -> None:

@@ -308,6 +308,36 @@ def test_a_metric_goes_by_the_trainers_key_too(drift: vario.Diagnosis) -> None:
     assert texts(panel(drift, ["reward"])) == texts(panel(drift, ["reward/mean"]))
 
 
+def test_one_metric_needs_no_list(drift: vario.Diagnosis) -> None:
+    assert len(panel(drift, "reward").axes) == len(panel(drift, ["reward"]).axes) == 1
+
+
+def test_what_stands_below_a_narrow_figure_stays_in_it(drift: vario.Diagnosis) -> None:
+    figure = panel(drift, "reward/mean", width_inches=2.2)
+    figure.savefig(io.BytesIO(), format="png")
+    below = figure._supxlabel
+    assert below.get_window_extent().x1 <= figure.bbox.x1
+    told = " ".join(below.get_text().split())
+    assert "kl-rises-while-reward-falls, since step 43, seen at 120" in told
+
+
+@pytest.mark.parametrize("size", [{"width_inches": 0.0}, {"height_inches": -1.0}])
+def test_a_size_that_cannot_be(drift: vario.Diagnosis, size: dict[str, float]) -> None:
+    with pytest.raises(ConfigError, match="above zero"):
+        panel(drift, **size)
+
+
+def test_what_is_no_diagnosis_is_said() -> None:
+    run = vario.read(GOLDEN / "grpo-drift")
+    with pytest.raises(TypeError, match=r"vario\.diagnose\(run\)"):
+        panel(run)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"vario\.diagnose_path"):
+        vario.diagnose(str(GOLDEN))  # type: ignore[arg-type]
+    with pytest.raises(TypeError):
+        run.until("50")  # type: ignore[arg-type]
+    assert repr(run) == f"<Run {run.path!r}: trl grpo, steps 1 to 140, {len(run.series)} metrics>"
+
+
 def test_a_metric_that_is_not_there(drift: vario.Diagnosis) -> None:
     with pytest.raises(ConfigError, match="no metric 'rewards'; it has clip/fraction/high"):
         panel(drift, ["rewards"])

@@ -21,16 +21,23 @@ class Peak:
     width: int
 
 
-def smoothed(values: Floats, width: int) -> Floats:
-    """Centred moving average; near the ends only the points that exist are averaged."""
+def smoothed(values: Floats, width: int, *, triangle: bool = False) -> Floats:
+    """Centred moving average; near the ends only the points that exist are averaged.
+
+    Args:
+        triangle: weigh a point by how near it is. With few points a flat average takes as much from the neighbours as
+            from the point itself, and at an end gives it a value that is half its neighbour's.
+    """
     if width <= 1 or values.size == 0:
         return values
     kernel = np.ones(min(width, values.size))
+    if triangle:
+        kernel = 1.0 + np.minimum(np.arange(kernel.size), np.arange(kernel.size)[::-1])
     counts = np.convolve(np.ones(values.size), kernel, mode="same")
     return np.asarray(np.convolve(values, kernel, mode="same") / counts)
 
 
-def find_peak(values: Floats, width: int) -> Peak | None:
+def find_peak(values: Floats, width: int, *, triangle: bool = False) -> Peak | None:
     """Maximum of the moving average of `width` points; None for an empty series.
 
     The interval holds every neighbouring place whose smoothed value lies within one standard
@@ -39,7 +46,7 @@ def find_peak(values: Floats, width: int) -> Peak | None:
     if values.size == 0:
         return None
     y = hampel(values)
-    curve = smoothed(y, width)
+    curve = smoothed(y, width, triangle=triangle)
     best = int(np.argmax(curve))
     residual = y - curve
     se = float(residual.std()) / max(1.0, np.sqrt(min(width, values.size))) if values.size > 2 else 0.0

@@ -62,6 +62,12 @@ def _open(situation: Situation) -> list[Incident]:
     return [i for i in situation.incidents if i.until is None and not i.rule.code.startswith(SYSTEMS)]
 
 
+def _inside(sentence: str) -> str:
+    """A sentence as a part of another one."""
+    text = sentence.rstrip(".")
+    return text if text[1:2].isupper() else text[:1].lower() + text[1:]
+
+
 def advise(situation: Situation) -> Advice:
     """Choose an action; every row says why and what would overturn it."""
     firing = _open(situation)
@@ -137,7 +143,7 @@ def advise(situation: Situation) -> Advice:
         return Advice(
             "intervene",
             warned[0].confidence,
-            f"{warned[0].rule.name} is open",
+            f"{_inside(warned[0].rule.summary)} ({warned[0].rule.name})",
             overturns(warned[0]),
         )
     if situation.trajectory == "declining":

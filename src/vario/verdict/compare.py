@@ -84,6 +84,11 @@ def compare(diagnoses: Sequence[Diagnosis]) -> Comparison:
             continue
         for i in range(1, len(runs)):
             departures += _departures(runs[0], runs[i], i, axis, stood[0], stood[i])
+    notes += [
+        f"run {i + 1} logs no metric that run 1 does ({runs[0].algorithm} and {run.algorithm}): nothing could be compared"
+        for i, run in enumerate(runs)
+        if i and not runs[0].series.keys() & run.series.keys()
+    ]
     return Comparison(
         tuple(diagnoses), _settings(runs), tuple(departures), tuple(_equal_kl(runs)), _branch(diagnoses), tuple(notes)
     )

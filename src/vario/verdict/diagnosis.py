@@ -15,7 +15,7 @@ from vario.run import Run
 from vario.shown import as_html
 from vario.verdict.advice import FATAL, Situation, advise
 from vario.verdict.changes import Change, change_of
-from vario.verdict.checkpoint import BestCheckpoint, best_checkpoint
+from vario.verdict.checkpoint import DISTORT, BestCheckpoint, best_checkpoint
 from vario.verdict.dossier import Dossier, dossier
 from vario.verdict.experiments import Experiment, experiments
 from vario.verdict.ladder import Branch, Evidence, Rung, branch_of
@@ -156,7 +156,14 @@ def diagnose(run: Run, *, replay: bool = True, choice: Choice | None = None) -> 
         run: from `vario.read`; cut it with `run.until(step)` to look at an earlier moment.
         replay: False skips the replay of earlier looks: faster, without hold times and `detected_at`.
         choice: which rules to ask, and which findings are suppressed; all of them, and none.
+
+    Raises:
+        TypeError: it is no run.
     """
+    if not isinstance(run, Run):
+        raise TypeError(
+            f"diagnose takes a run, not {type(run).__name__}: vario.diagnose(vario.read(path)), or vario.diagnose_path(path)"
+        )
     return Examiner(choice, replay=replay).see(run)
 
 
@@ -201,7 +208,13 @@ def _verdict(look: Look, incidents: tuple[Incident, ...]) -> Verdict:
     onsets = [
         i.since for i in incidents if i.until is None and i.severity >= Severity.CRITICAL and i.rule.name in FATAL
     ]
-    best = best_checkpoint(look, score, min((s for s in onsets if s is not None), default=None))
+    distorted = [i.since for i in _with_symptoms(incidents) if i.until is None and i.rule.name in DISTORT]
+    best = best_checkpoint(
+        look,
+        score,
+        min((s for s in onsets if s is not None), default=None),
+        min((s for s in distorted if s is not None), default=None),
+    )
     witnesses = _witnesses(look, kl)
     share = reward.share_of_ceiling if reward is not None else None
     converged = "run-has-converged" in open_names
@@ -229,7 +242,7 @@ def _verdict(look: Look, incidents: tuple[Incident, ...]) -> Verdict:
         regime,
         best,
         upside_of(look, score, trajectory.word),
-        risk_of(look, kl, score, best, incidents),
+        risk_of(look, kl, score, best, incidents, trajectory.word),
         narrative,
         advice.why,
         advice.would_change_it,

@@ -41,13 +41,7 @@ def narrate(
     if trajectory.word == "too-short":
         said += so_far(look)
     if regime != "unknown":
-        _, kl, _, reward = regime.split("-")
-        both = kl == reward == "flat"
-        said.append(
-            "Over the last half neither KL nor the score leaves its noise."
-            if both
-            else f"Over the last half KL {REGIME[kl]} while the score {REGIME[reward]}."
-        )
+        said.append(_over_the_last_half(regime, trajectory.word))
     elif (
         score is not None
         and not any(n in look.history.run.series for n in ("kl/reference", "kl/reference/sequence"))
@@ -75,6 +69,33 @@ def narrate(
     if trajectory.word in ("rising", "slowing") and missing and look.find("preference/margin") is None:
         said.append(f"The reward alone proves nothing: missing as a witness: {', '.join(missing)}.")
     return " ".join(said)
+
+
+ENDS = {
+    "plateau": ("flat", "it went flat within that half"),
+    "saturated": ("flat", "it went flat within that half"),
+    "peaked": ("down", "it turned within that half"),
+    "declining": ("down", "it turned within that half"),
+    "noise": ("flat", "by less than its noise hides"),
+    "flat-low": ("flat", "by less than its noise hides"),
+    "rising": ("up", "it turned within that half"),
+    "slowing": ("up", "it turned within that half"),
+}
+"""How the score goes at the end by its trajectory, and why the last half as a whole may say otherwise."""
+
+
+def _over_the_last_half(regime: str, trajectory: str) -> str:
+    """What KL and the score did over the last half; where the score's end is another, both are said to be so."""
+    _, kl, _, reward = regime.split("-")
+    if kl == reward == "flat":
+        return "Over the last half neither KL nor the score leaves its noise."
+    both = f"KL {REGIME[kl]} while the score {REGIME[reward]}"
+    if kl == reward:
+        both = f"both KL and the score {REGIME[kl].removesuffix('s')}"
+    ends, why = ENDS.get(trajectory, (reward, ""))
+    if ends == reward or reward == "flat":
+        return f"Over the last half {both}."
+    return f"Over the last half taken together {both}; {why}."
 
 
 SUBSTITUTES = ("kl/update", "entropy/mean", "length/mean")

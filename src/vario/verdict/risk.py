@@ -52,9 +52,14 @@ class Risk:
 
 
 def risk_of(
-    look: Look, kl: Kl | None, score: Reading | None, best: BestCheckpoint | None, incidents: Iterable[Incident]
+    look: Look,
+    kl: Kl | None,
+    score: Reading | None,
+    best: BestCheckpoint | None,
+    incidents: Iterable[Incident],
+    trajectory: str,
 ) -> Risk:
-    """Measure the risk at this look."""
+    """Measure the risk at this look; `trajectory` is the score's, in a word."""
     budgets = tuple(_budgets(look))
     cost = _cost(look, best, incidents)
     ahead = [
@@ -68,8 +73,10 @@ def risk_of(
         return Risk(text, budgets=budgets, cost=cost)
     ranked = look.find(best.by)
     since = look.step - best.step
-    lost = max(0.0, best.value - ranked.level) if ranked is not None and since > 0 else 0.0
-    drift = kl.reference.level - kl.reference.level_at(best.step) if kl is not None else None
+    # noise alone lowers what comes after the best of it; and where nothing was measured since, nothing is known to be lost
+    fell = ranked is not None and int(ranked.steps[-1]) > best.interval[1] and trajectory != "noise"
+    lost = max(0.0, best.value - ranked.level) if ranked is not None and fell else 0.0
+    drift = kl.reference.level - kl.reference.level_at(best.step) if kl is not None and since > 0 else None
     parts = [f"{counted(since, 'step')} since the best one (step {best.step})"]
     if lost > 0.0:
         parts.append(f"{lost:.3g} of {best.by} lost since")

@@ -11,6 +11,8 @@ NEAR_CEILING = 0.9
 LITTLE_LEFT = 0.3
 """Share of the entropy of the start that is little."""
 MOST_TIED = 0.5
+HACKED = frozenset({"reward-hacking", "format-hacking", "length-hacking"})
+"""Findings that a rise of the reward is no gain."""
 MUCH_DEARER = 4.0
 """A saturating reward over a steady drift makes gains dearer by itself; a factor of four within a run is beyond that."""
 
@@ -49,20 +51,30 @@ def _kl(look: Look, trajectory: str, open_names: frozenset[str]) -> Iterator[str
     kl = look.instrument(Kl)
     if not isinstance(kl, Kl):
         return
-    if kl.still and {"reward-hacking", "format-hacking", "length-hacking"} & open_names:
+    if kl.still and HACKED & open_names:
         yield "KL is small and clears nothing: rewards can be wrong far from where KL looks"
     elif (
         kl.rises_late()
         and trajectory in ("rising", "slowing")
-        and not {"kl-runaway", "kl-rises-without-reward"} & open_names
+        and not (HACKED | {"kl-runaway", "kl-rises-without-reward", "reward-up-eval-not"}) & open_names
     ):
         dearer = _price_rises(kl, look)
         yield (
             f"KL climbs with the reward, and each gain costs {number(dearer)} times the KL that it did in the first half: "
-            "suspect overoptimisation; a held-out score would tell"
+            + _dearer_means(look)
             if dearer is not None
             else "KL climbs with the reward: paid for so far, no drift without gain"
         )
+
+
+def _dearer_means(look: Look) -> str:
+    """What a gain that becomes dearer means, as far as another score says."""
+    witness = look.instrument(Witness)
+    if not isinstance(witness, Witness):
+        return "suspect overoptimisation; a held-out score would tell"
+    if witness.score.rises():
+        return f"{witness.source} rises with it, so it is dear, and still a gain"
+    return f"suspect overoptimisation; {witness.source} does not rise with it"
 
 
 def _price_rises(kl: Kl, look: Look) -> float | None:

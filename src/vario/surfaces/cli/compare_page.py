@@ -65,7 +65,7 @@ def _departures(comparison: Comparison) -> list[str]:
             continue
         lines += ["", f"where metrics part, at equal {axis}"]
         if not here:
-            lines.append("  - nowhere beyond their noise")
+            lines.append("  - nowhere beyond their noise" if _shares(comparison) else "  - none is logged by both")
         for d in here[:SHOWN_DEPARTURES]:
             place = f"step {d.at:.0f}" if axis == "steps" else f"{number(d.at)} {axis}"
             lines.append(
@@ -76,6 +76,12 @@ def _departures(comparison: Comparison) -> list[str]:
         if len(here) > SHOWN_DEPARTURES:
             lines.append(f"  - and {len(here) - SHOWN_DEPARTURES} more: --json")
     return lines
+
+
+def _shares(comparison: Comparison) -> bool:
+    """Whether any run logs a metric that the first one does."""
+    first, *others = (d.run.series.keys() for d in comparison.diagnoses)
+    return any(first & other for other in others)
 
 
 def _equal_kl(comparison: Comparison) -> list[str]:

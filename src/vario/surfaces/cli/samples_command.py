@@ -85,6 +85,8 @@ def run_samples(options: argparse.Namespace) -> int:
         raise ConfigError(f"-n: from 1 to {MOST_SAMPLES}")
     if options.review is not None and not 1 <= options.review <= MOST_SAMPLES:
         raise ConfigError(f"--review: from 1 to {MOST_SAMPLES}")
+    if options.review is not None and options.format == "json":
+        raise ConfigError("--review asks a person, and has no --json: --mark STEP/NUMBER=good marks without asking")
     wishes = Wishes.of(options, options.path)
     how = sample_options(options, wishes.project)
     needs_counts = options.finding is not None or options.review is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,7 +31,7 @@ DATED = {".pdf": "CreationDate", ".svg": "Date"}
 
 def panel(
     diagnosis: Diagnosis,
-    metrics: Sequence[str] | None = None,
+    metrics: str | Sequence[str] | None = None,
     *,
     width_inches: float = COLUMN_INCHES,
     height_inches: float = HEIGHT_INCHES,
@@ -54,6 +55,12 @@ def panel(
         from vario.surfaces.figures.sheet import Sheet
     except ImportError as error:
         raise ConfigError("figures: needs `pip install 'vario[notebook]'` (matplotlib)") from error
+    if not isinstance(diagnosis, Diagnosis):
+        raise TypeError(f"figures: panel takes a diagnosis, not {type(diagnosis).__name__}: panel(vario.diagnose(run))")
+    if not (width_inches > 0.0 and height_inches > 0.0):
+        raise ConfigError(f"figures: {width_inches:g} by {height_inches:g} inches: both have to be above zero")
+    if isinstance(metrics, str):
+        metrics = [metrics]
     wished = list(metrics) if metrics is not None else next((found for _, found in panels(diagnosis)), [])
     if not wished:
         raise ConfigError("figures: the run has no metric to draw; `vario metrics` says what was read")
@@ -66,7 +73,17 @@ def panel(
         names.append(name)
     marks = marks_of(diagnosis)
     shown = tuple(mark for mark in marks if any(mark in on(marks, name) for name in names))
-    lines = list(told(shown)) if legend else []
+    # a letter is half as wide as it is high, about: what would not fit goes to another line
+    across = max(20, int(72.0 * width_inches / (0.52 * SIZE)))
+    lines = (
+        [
+            part
+            for line in told(shown)
+            for part in textwrap.wrap(line, across, subsequent_indent="   ", break_on_hyphens=False)
+        ]
+        if legend
+        else []
+    )
     below = 1.35 * SIZE * len(lines) / 72.0
     figure = Sheet(figsize=(width_inches, height_inches * len(names) + below), layout="constrained", facecolor="white")
     charts = [chart_of(diagnosis, name, marks) for name in names]

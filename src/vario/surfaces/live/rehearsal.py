@@ -7,7 +7,8 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from vario.errors import ConfigError, SourceError
+from vario.errors import ConfigError, SeveralRuns, SourceError
+from vario.rules.choice import Choice
 from vario.rules.engine import looks_between
 from vario.run import Run
 from vario.surfaces.alerts.policy import AlertOptions, alert_options
@@ -71,12 +72,21 @@ def rehearsed(watched: WatchedRun, alerts: AlertOptions, wishes: LiveWishes) -> 
             yield Rehearsed(notice, alerted, tuple(acts_of(wishes.act, notice)))
 
 
+def _every_run_at(options: argparse.Namespace, path: str) -> Iterator[tuple[Run, Choice] | SourceError | ConfigError]:
+    """The runs that a watch would follow there."""
+    for found in runs_at(options, path):
+        if isinstance(found, SeveralRuns):
+            yield from runs_at(argparse.Namespace(**{**vars(options), "all": True}), path)
+        else:
+            yield found
+
+
 def rehearse(options: argparse.Namespace, wishes: LiveWishes) -> int:
     """Print the rehearsal of each path; nothing is sent, run or remembered. Gives the exit code."""
     alerts = alert_options(wishes.alerts)
     code = 0
     for path in options.paths:
-        for found in runs_at(options, path):
+        for found in _every_run_at(options, path):
             if not isinstance(found, tuple):
                 print(f"vario: {found}", file=sys.stderr)
                 code = 2 if isinstance(found, ConfigError) else max(code, 3) if isinstance(found, SourceError) else code

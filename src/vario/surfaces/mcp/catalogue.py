@@ -25,6 +25,10 @@ OPTIONS = argparse.Namespace(
 PATIENCE = 20.0
 """Seconds after which no further run is judged in one call: clients give up on tools that take a minute."""
 MOST_DOCUMENTS = 2_000
+MOST_TOLD = 64
+"""Lists that are remembered: more agents than ask one server, each with its last one."""
+LONGEST = 120
+"""Characters of a word that an error repeats."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +40,22 @@ class Listing:
         changed_at: when the files of each path changed last, in seconds since 1970.
         pending: runs that no call has judged as they stand now.
         unchanged: how many were left out because nothing of them has changed.
+        there: every run that was found, as far as files tell runs apart.
     """
 
     documents: tuple[Document, ...]
     changed_at: dict[str, float]
     pending: tuple[Job, ...]
     unchanged: int
+    there: frozenset[Ref]
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What was there when a list was made, and the paths of what it had no room for."""
+
+    there: frozenset[Ref]
+    withheld: frozenset[str]
 
 
 class Catalogue:
@@ -51,6 +65,7 @@ class Catalogue:
         self.shelf = shelf
         self._known: dict[str, Ref] = {}
         self._documents: OrderedDict[tuple[str, str | None, str], list[Document]] = OrderedDict()
+        self._told: OrderedDict[str, Told] = OrderedDict()
 
     def ref(self, word: str) -> Ref:
         """The run of an id, or at a path.
@@ -68,12 +83,17 @@ class Catalogue:
                 self.named(ref)
                 if ref.id == word:
                     return ref
+        told = word if len(word) <= LONGEST else f"{word[:LONGEST]}..."
+        nothing = f"{told}: no run has this id, and nothing lies at such a path; list_runs gives the ids"
         try:
             place = self.shelf.roots.admit(word)
+            is_there = "://" in place or Path(place).exists()
         except ConfigError as error:
             raise ConfigError(f"{error}; list_runs gives the ids") from error
-        if "://" not in place and not Path(place).exists():
-            raise ConfigError(f"{word}: no run has this id, and nothing lies at such a path; list_runs gives the ids")
+        except (OSError, ValueError) as error:  # a name that no file can have
+            raise ConfigError(nothing) from error
+        if not is_there:
+            raise ConfigError(nothing)
         return self.named(Ref(place))
 
     def named(self, ref: Ref) -> Ref:
@@ -83,24 +103,42 @@ class Catalogue:
 
     def several(self, ref: Ref, error: SeveralRuns) -> ConfigError:
         """What to say of a place where several runs lie: the id of each."""
-        ids = [self.named(Ref(ref.path, name)).id for name in error.names]
+        here = Path(ref.path)
+        below = [one for one in self._refs() if one.run is not None or Path(one.path) != here]
+        found = [one for one in below if Path(one.path).is_relative_to(here)]
+        ids = [self.named(one).id for one in found or [Ref(ref.path, name) for name in error.names]]
         more = f" and {len(ids) - 12} more" if len(ids) > 12 else ""
         return ConfigError(f"{ref.path}: {len(ids)} runs lie here; ask for one of {', '.join(ids[:12])}{more}")
 
-    def listing(self, since: float | None = None, patience: float = PATIENCE) -> Listing:
+    def tell(self, as_of: str, told: Told) -> None:
+        """Remember what a list told, for who gives its moment back."""
+        self._told[as_of] = told
+        while len(self._told) > MOST_TOLD:
+            self._told.popitem(last=False)
+
+    def told(self, as_of: str | None) -> Told | None:
+        """What the list of that moment told; None where it is another server's, or long ago."""
+        return None if as_of is None else self._told.get(as_of.strip())
+
+    def listing(
+        self, since: float | None = None, patience: float = PATIENCE, wanted: frozenset[str] = frozenset()
+    ) -> Listing:
         """Every run, judged where its files have changed, those that changed last first.
 
         Args:
             since: only runs of which a file has changed after it, in seconds since 1970.
             patience: seconds after which what has not been judged is left for the next call; one is judged always.
+            wanted: paths of runs that are listed, whether they have changed or not.
         """
         found, lost = self._jobs()
         changed = {job.path: moment for job in found if (moment := _changed(job.path)) is not None}
-        wanted = [job for job in found if since is None or changed.get(job.path, since + 1.0) > since]
-        wanted.sort(key=lambda job: (-changed.get(job.path, 0.0), job.path, job.run or ""))
+        asked = [
+            job for job in found if since is None or job.path in wanted or changed.get(job.path, since + 1.0) > since
+        ]
+        asked.sort(key=lambda job: (-changed.get(job.path, 0.0), job.path, job.run or ""))
         documents, pending = list(lost), []
         end, none_yet = time.monotonic() + patience, True
-        for job in wanted:
+        for job in asked:
             kept = self._documents.get(_key(job)) if job.fingerprint else None
             if kept is None and not none_yet and time.monotonic() > end:
                 pending.append(job)
@@ -109,7 +147,8 @@ class Catalogue:
                 none_yet = False
                 kept = self._judged(job)
             documents += kept
-        return Listing(tuple(documents), changed, tuple(pending), len(found) - len(wanted))
+        there = frozenset(Ref(job.path, job.run) for job in found)
+        return Listing(tuple(documents), changed, tuple(pending), len(found) - len(asked), there)
 
     def _judged(self, job: Job) -> list[Document]:
         with self.shelf.lock:

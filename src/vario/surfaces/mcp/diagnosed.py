@@ -179,7 +179,10 @@ def _moved(ref: Ref, now: Diagnosis, before: Diagnosis | None) -> list[FindingSh
             continue  # told with what explains it
         moved, told = _movement(finding, above, was)
         if moved is not None:
-            made.append(finding_shape(ref, finding).model_copy(update={"moved": moved, "was": told}))
+            shape = finding_shape(ref, finding).model_copy(update={"moved": moved, "was": told})
+            if above is not None:
+                shape = shape.model_copy(update={"explained_by": finding_id(ref, above), "changes": []})
+            made.append(shape)
     for finding, above in earlier.values():
         if above is None and finding.until is None:
             gone = {"moved": "resolved", "was": f"{_state(finding)}; it is no longer found"}
@@ -223,6 +226,9 @@ def diagnosis_text(answer: DiagnosisAnswer) -> str:
     for finding in answer.findings:
         moved = f"{finding.moved} " if finding.moved else ""
         passed = f", passed by step {finding.until}" if finding.until is not None else ""
+        if finding.explained_by is not None:
+            lines.append(f"- {finding.id} is now explained by {finding.explained_by}: no finding of its own any more")
+            continue
         lines.append(
             f"- {moved}{finding.severity} {finding.id} ({finding.confidence} confidence{passed}): "
             f"{finding.evidence[0] if finding.evidence else finding.summary}"

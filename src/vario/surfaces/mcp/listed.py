@@ -10,7 +10,7 @@ from vario.errors import ConfigError
 from vario.rules.base import counted
 from vario.surfaces.fleet.judging import OK, Document
 from vario.surfaces.fleet.row import Row, alarms, in_order
-from vario.surfaces.mcp.catalogue import Catalogue, Listing
+from vario.surfaces.mcp.catalogue import Catalogue, Listing, Told
 from vario.surfaces.mcp.diagnosed import moment
 from vario.surfaces.mcp.ids import Ref
 from vario.surfaces.mcp.shapes import ListedRun, Open, RunList
@@ -41,7 +41,8 @@ def seconds_of(since: str | None) -> float | None:
 def list_answer(catalogue: Catalogue, since: str | None, limit: int) -> RunList:
     """Judge what has changed, and list it."""
     begun = time.time()
-    listing = catalogue.listing(seconds_of(since))
+    before = catalogue.told(since)
+    listing = catalogue.listing(seconds_of(since), wanted=before.withheld if before else frozenset())
     made = [_row(row, document, listing, catalogue) for row, document in in_order(listing.documents)]
     made += [
         ListedRun(
@@ -54,11 +55,15 @@ def list_answer(catalogue: Catalogue, since: str | None, limit: int) -> RunList:
         for job in listing.pending
     ]
     left = [f"{len(made) - limit} of {len(made)} runs: limit={limit}"] if len(made) > limit else []
+    as_of = moment(begun) or ""
+    catalogue.tell(as_of, Told(listing.there, frozenset(run.path for run in made[limit:])))
+    gone = sorted(catalogue.named(ref).id for ref in (before.there if before else frozenset()) - listing.there)
     return RunList(
-        as_of=moment(begun) or "",
+        as_of=as_of,
         total=len(made) + listing.unchanged,
         unchanged=listing.unchanged,
         pending=len(listing.pending),
+        gone=gone,
         runs=made[:limit],
         left_out=left,
     )
@@ -105,4 +110,6 @@ def list_text(answer: RunList) -> str:
         lines.append(
             f"- {run.id} at step {run.last_step}: {run.action} ({run.confidence}), {run.trajectory}, {told}{first}"
         )
+    lines += [f"gone: {one}, which was there at your last list" for one in answer.gone]
+    lines += [f"left out: {told}; ask with since={answer.as_of} for the rest" for told in answer.left_out]
     return "\n".join(lines)

@@ -53,6 +53,7 @@ class RunList(Answer):
     total: int = Field(description="runs found, whether shown or not")
     unchanged: int = Field(description="runs that were left out because nothing of them changed since")
     pending: int = Field(description="runs that are not judged yet: ask again")
+    gone: list[str] = Field(default=[], description="ids of runs that were listed at `since`, and are there no more")
     runs: list[ListedRun]
 
 
@@ -129,6 +130,9 @@ class FindingShape(BaseModel):
         default=None, description="what happened after `since`"
     )
     was: str | None = Field(default=None, description="what it was at `since`")
+    explained_by: str | None = Field(
+        default=None, description="id of the finding that accounts for it now: it asks for no change of its own"
+    )
 
 
 class NoteShape(BaseModel):
