@@ -80,6 +80,15 @@ def test_curves_are_the_chart_s_own(drift: vario.Diagnosis) -> None:
     assert box.y1 - chart.trend.max() == pytest.approx(2.0 * chart.noise)
 
 
+def test_a_part_of_the_run_is_told_with_its_own_ends(drift: vario.Diagnosis) -> None:
+    whole, part = (chart_of(drift, "kl/reference", marks_of(drift), span=span) for span in (None, (51, 90)))
+    assert part.words == f"{whole.words} over the whole run"
+    assert (part.start, part.level) == (part.trend[0], part.trend[-1])
+    assert part.low <= part.level <= part.high
+    assert whole.level > part.high, "what stands at the end of the run lies beyond the part"
+    assert chart_of(drift, "kl/reference", marks_of(drift), span=(1, 140)).level == whole.level
+
+
 def test_a_finding_has_its_letter_its_steps_and_its_name(drift: vario.Diagnosis) -> None:
     figure = panel(drift, ["reward/mean"])
     (mark,) = marks_of(drift)

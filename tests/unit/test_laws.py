@@ -240,3 +240,11 @@ def test_no_length_or_no_score_near_the_truth_no_peak() -> None:
     assert laws(look_at(kl__reference__sequence=sequence, reward__mean=score)) == ()
     told = upside_of(look_at(kl__reference__sequence=sequence, eval__score__mean=score[4::5]), None, "slowing").laws
     assert len(told) == 1, "a KL of the sequence needs no length"
+
+
+def test_after_what_breaks_a_run_nothing_is_forecast() -> None:
+    rising = look_at(reward__mean=np.linspace(0.1, 0.6, N))
+    told = upside_of(rising, rising.find("reward/mean"), "rising", {"non-finite", "kl-spike"})
+    assert (told.expected, told.interval80, told.fan) == (None, None, ())
+    assert told.method == "cannot tell: after non-finite no curve of before goes on"
+    assert "after" not in upside_of(rising, rising.find("reward/mean"), "rising", {"kl-spike"}).method

@@ -230,3 +230,15 @@ def test_the_same_list_each_time() -> None:
     samples = samples_of(range(10, 110, 10), reward=np.round(spread_out(12, 160) / 40.0))
     for rule in RULES:
         assert reading_list(rule.code, rule.name, 20, None, samples) == reading_list(rule.code, rule.name, 20, None, samples)
+
+
+def test_what_is_equally_good_to_read_comes_from_all_over_the_stretch() -> None:
+    every = list(range(10, 410, 10))
+    made = asked("kl-runaway", samples_of(every, reward=1.0))
+    steps = [step for step, _ in made.samples]
+    assert len(set(steps)) == HOW_MANY
+    held = [step for step in every if step >= 210]
+    assert min(steps) <= held[len(held) // 4]
+    assert max(steps) >= held[-len(held) // 4]
+    best = asked("kl-runaway", samples_of(every, reward=np.arange(len(every) * 16)))
+    assert {step for step, _ in best.samples} == {400}, "what is better comes first all the same"

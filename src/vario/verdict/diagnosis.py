@@ -241,7 +241,7 @@ def _verdict(look: Look, incidents: tuple[Incident, ...]) -> Verdict:
         trajectory.word,
         regime,
         best,
-        upside_of(look, score, trajectory.word),
+        upside_of(look, score, trajectory.word, open_names),
         risk_of(look, kl, score, best, incidents, trajectory.word),
         narrative,
         advice.why,

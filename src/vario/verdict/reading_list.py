@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vario.run import Floats
+from vario.run import Floats, Ints
 from vario.samples import Samples
 
 HOW_MANY = 8
@@ -15,6 +15,8 @@ A_GROUP = 2
 """At most so many answers to one prompt: eight copies of one answer teach as little as one."""
 ROUNDING = 1e-6
 """Of the largest reward of a group: a spread below it is none, as where the series are counted."""
+GOLDEN = (np.sqrt(5.0) - 1.0) / 2.0
+"""Multiples of it, without their whole part, fill an interval evenly, however many are taken."""
 LATE = 0.5
 """Of the stretch in which a pattern holds, the part that is read: there it shows best."""
 
@@ -147,7 +149,7 @@ def reading_list(code: str, name: str, since: int | None, until: int | None, sam
     rows = np.flatnonzero(np.isfinite(values))
     chosen: list[int] = []
     taken: dict[tuple[int, int], int] = {}
-    for row in rows[np.argsort(-values[rows], kind="stable")].tolist():
+    for row in rows[np.lexsort((*_apart(stretch.steps[rows]), -values[rows]))].tolist():
         group = int(stretch.steps[row]), int(stretch.groups[row])
         if taken.get(group, 0) < A_GROUP:
             taken[group] = taken.get(group, 0) + 1
@@ -159,6 +161,17 @@ def reading_list(code: str, name: str, since: int | None, until: int | None, sam
         f"{len(chosen)} completions {where} {what}",
         tuple((int(stretch.steps[r]), int(stretch.numbers[r])) for r in chosen),
     )
+
+
+def _apart(steps: Ints) -> tuple[Floats, Ints]:
+    """Keys by which rows that are equally good to read come from steps all over the stretch, one of each step first."""
+    found, which = np.unique(steps, return_inverse=True)
+    which = which.reshape(-1)
+    order = np.argsort(which, kind="stable")
+    begins = np.searchsorted(which[order], np.arange(found.size))
+    rank = np.empty(which.size, dtype=np.int64)
+    rank[order] = np.arange(which.size) - begins[which[order]]
+    return (which * GOLDEN) % 1.0, rank
 
 
 def _stretch(samples: Samples, since: int | None, until: int | None, *, at_once: bool) -> tuple[int, int]:

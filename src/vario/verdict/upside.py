@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,12 +40,25 @@ class Upside:
     fan: tuple[tuple[int, float, float, float], ...] = ()
 
 
-def upside_of(look: Look, score: Reading | None, trajectory: str) -> Upside:
-    """Forecast the held-out score where it has enough points, else the score that is trained on."""
+BREAKS = ("non-finite", "learning-rate-zero", "reward-function-broke")
+"""Findings after which the score goes on by no curve that it followed before."""
+
+
+def upside_of(look: Look, score: Reading | None, trajectory: str, open_names: Collection[str] = ()) -> Upside:
+    """Forecast the held-out score where it has enough points, else the score that is trained on.
+
+    Args:
+        look: the run as it stands. score: what is trained on. trajectory: its, in a word.
+        open_names: of the findings that hold.
+    """
     witness = look.instrument(Witness)
     held_out = witness.score if isinstance(witness, Witness) else look.find("eval/preference/margin", least=LEAST)
     ranked = held_out if held_out is not None and held_out.points >= LEAST else score
     laws = tuple(_laws(look))
+    broke = next((name for name in BREAKS if name in open_names), None)
+    if broke is not None:
+        by = ranked.name if ranked is not None else None
+        return Upside(None, None, f"cannot tell: after {broke} no curve of before goes on", by, laws=laws)
     if ranked is None or ranked.points < LEAST:
         return Upside(None, None, f"cannot tell: fewer than {LEAST} points of a score", laws=laws)
     if trajectory in SILENT and ranked is score:

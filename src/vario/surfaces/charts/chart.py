@@ -64,7 +64,8 @@ class Chart:
         columns: the values. bad: steps at which the log holds no finite number.
         trend_steps, trend: the average over neighbours, shape (m,). noise: standard deviation of a value around it.
         low, high: of the vertical axis. beyond: how many values lie outside it, and the farthest of them.
-        start, level: where it came from and where it stands. words: its direction or shape in a word.
+        start, level: where it came from and where it stands; of a part of the run, its trend at both ends of the part.
+        words: its direction or shape over the whole run, in a word.
         marks: the findings that rest on it. others: findings that do not, of which the onset is shown.
         checkpoints: steps of what lies on disk. best: the best of all steps, where this metric shows it.
         fan: the forecast, where this metric is the one that is forecast.
@@ -177,6 +178,11 @@ def chart_of(
     inside = np.flatnonzero((steps >= shown[0]) & (steps <= shown[1]))
     low, high, beyond = range_of(name, values[inside], fan)
     kept = inside[thinned(inside.size, TREND_POINTS)]
+    trend = smoothed(steps, values, breaks, kept)
+    start, level = (reading.start, reading.level) if reading is not None else (float("nan"), float("nan"))
+    words = _words(diagnosis, name)
+    if trend.size and (shown[0] > first or shown[1] < last):
+        start, level, words = float(trend[0]), float(trend[-1]), f"{words} over the whole run"
     metric = lookup(name)
     return Chart(
         name=name,
@@ -189,14 +195,14 @@ def chart_of(
         columns=columns(steps, values, shown, width),
         bad=series.steps[~series.usable()],
         trend_steps=steps[kept],
-        trend=smoothed(steps, values, breaks, kept),
+        trend=trend,
         noise=reading.spread if reading is not None else 0.0,
         low=low,
         high=high,
         beyond=beyond,
-        start=reading.start if reading is not None else float("nan"),
-        level=reading.level if reading is not None else float("nan"),
-        words=_words(diagnosis, name),
+        start=start,
+        level=level,
+        words=words,
         marks=own,
         others=tuple(m for m in marks if m not in own),
         checkpoints=tuple(c.step for c in run.checkpoints) if name in PANEL_METRICS_TOLD else (),
