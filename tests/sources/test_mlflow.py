@@ -17,7 +17,7 @@ import pytest
 import vario
 from tests.mlflow_server import QUIET, tracking_server
 from tests.sources.writers import Points, assert_same, points_of, read_elsewhere, run_python
-from vario.errors import Malformed, NothingReadable, SeveralRuns, VarioError
+from vario.errors import Malformed, NothingReadable, SeveralRuns, SourceError, VarioError
 from vario.sources.readers import mlflow_database, mlflow_folder
 from vario.sources.readers.mlflow_values import setting
 
@@ -121,6 +121,21 @@ def test_the_database_through_the_front_door(stores: Path) -> None:
     run = vario.read(path, run=raised.value.names[0])
     assert run.config["actor.optim.lr"] == 1e-5
     assert run.series["reward/mean"].values.tolist() == [s / 7 for s in range(400)]
+
+
+@pytest.mark.parametrize(
+    ("store", "which"), [("sqlite:///{}/mlflow.db", "db.json"), ("file://{}/mlruns", "files.json")]
+)
+def test_the_address_that_mlflow_itself_takes(stores: Path, store: str, which: str) -> None:
+    address = f"mlflow+{store.format(stores)}"
+    run = vario.read(f"{address}/{ids(stores, which)['good']}")
+    assert run.series["reward/mean"].values.tolist() == [s / 7 for s in range(400)]
+    with pytest.raises(SeveralRuns):
+        vario.read(address)
+    for wrong in (f"{address}/{'0' * 32}", address.replace("ml", "no-ml")):
+        with pytest.raises(SourceError, match="no"):
+            vario.read(wrong)
+    assert not list(stores.glob("no-*")), "a store that is not there is not made"
 
 
 def test_the_database_while_it_is_written(stores: Path, tmp_path: Path) -> None:

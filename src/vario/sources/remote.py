@@ -15,13 +15,16 @@ import sys
 import tempfile
 import weakref
 from collections.abc import Callable, Iterator, Mapping
+from glob import escape
 from pathlib import Path, PurePosixPath
 from typing import IO
+from urllib.parse import unquote, urlsplit
 
 from vario.errors import Malformed, NothingReadable
 from vario.sources.folder import DUMP_FILE, ROLLOUT_FOLDERS
 from vario.sources.mlflow_server import BROWSER, found_in_mlflow
 from vario.sources.opening import MAX_UNPACKED
+from vario.sources.readers import mlflow_database
 from vario.sources.rows import Table
 
 Named = list[tuple[str, Callable[[], Table]]]
@@ -59,6 +62,8 @@ def found_at(address: str, run: str | None, *, every: bool = False) -> Named:
         from vario.sources.wandb_server import found_in_wandb
 
         return found_in_wandb(address, run)
+    if address.startswith(("mlflow+sqlite:", "mlflow+file:")):
+        return _mlflow_store(address, run, every=every)
     if BROWSER.match(address) or address.startswith(("mlflow+", "mlflow://")):
         return found_in_mlflow(address, run)
     if address.startswith("trackio://"):
@@ -104,6 +109,25 @@ def _trackio(address: str, run: str | None, *, every: bool) -> Named:
             f"trackio://{address}: no project {project!r} in {folder}; is TRACKIO_DIR set as in the training?"
         )
     return found_below(path, name or run, every=every)
+
+
+def _mlflow_store(address: str, run: str | None, *, every: bool) -> Named:
+    """`mlflow+sqlite:///FILE/RUN_ID` or `mlflow+file:///FOLDER/RUN_ID`, as MLflow writes its own store; without an id, all runs there."""
+    from vario.sources import found_below
+
+    store = urlsplit(address.removeprefix("mlflow+"))
+    # sqlite:///relative and sqlite:////absolute, as SQLAlchemy has them
+    path = Path(unquote(store.path[1:] if store.scheme == "sqlite" else store.path))
+    if path.exists():
+        return found_below(path, run, every=every)
+    if not path.parent.exists():
+        raise NothingReadable(f"{address}: there is no {path.parent}")
+    if store.scheme == "sqlite":
+        return [(path.name, lambda: mlflow_database.read(path.parent, path.name))]
+    own = next(path.parent.glob(f"*/{escape(path.name)}"), None)
+    if own is None:
+        raise NothingReadable(f"{address}: no experiment in {path.parent} has a run {path.name}")
+    return found_below(own, run, every=every)
 
 
 def _fetched(address: str, run: str | None, *, every: bool) -> Named:
