@@ -52,18 +52,23 @@ def regime(phase: Phase) -> str:
     return phase.regime.replace("kl-", "KL ").replace("-reward-", ", reward ")
 
 
+def _with_interval(rate: tuple[float, float, float]) -> str:
+    low, estimate, high = rate
+    return f"{number(estimate)} [{number(low)}, {number(high)}]"
+
+
 def facts(verdict: Verdict) -> list[tuple[str, str]]:
     """What stands behind the verdict: a name, and what there is to say."""
     told = [("best", best(verdict))]
     if len(verdict.phases) > 1:
         told.append(("phases", "; ".join(f"{regime(p)} to step {p.last}" for p in verdict.phases)))
     if verdict.rate is not None:
-        (low, rate, high), before = verdict.rate.now, verdict.rate.before[1]
+        change = "no difference beyond the noise" if verdict.rate.change == "steady" else verdict.rate.change
         told.append(
             (
                 "rate",
-                f"{number(rate)} [{number(low)}, {number(high)}] in 100 steps since step {verdict.rate.since}, "
-                f"{number(before)} before: {verdict.rate.change}",
+                f"{_with_interval(verdict.rate.now)} in 100 steps since step {verdict.rate.since}, "
+                f"{_with_interval(verdict.rate.before)} before: {change}",
             )
         )
     told.append(("upside", upside(verdict)))
