@@ -31,6 +31,7 @@ from vario.sources.marks import NAME as MARKS
 from vario.surfaces.cli.serve_command import EVERY, HOST, PORT, TOKENS
 from vario.surfaces.dashboard.comparing import MOST
 from vario.surfaces.dashboard.guard import LARGEST_BODY
+from vario.surfaces.dashboard.overview import ENDED, KNOWN, OPEN, WORD
 from vario.surfaces.state.places import NAME as STATE
 
 PAGE = "dashboard"
@@ -85,6 +86,10 @@ def test_every_address_answers(shown: Dashboard) -> None:
         path = address.replace("RUN", ids["texts"]).replace("=A", f"={ids['my-run']}").replace("=B", f"={ids['good']}")
         assert shown.ask(path).status == 200, path
     assert len(rows) == 10
+
+
+def test_every_light_is_told() -> None:
+    assert {row[0] for row in table_below(PAGE, "What a light says")} == {*WORD.values(), OPEN, KNOWN, ENDED}
 
 
 def test_numbers_and_names_of_the_page() -> None:
