@@ -38,8 +38,6 @@
     const i = nearest(held.steps, step);
     const at = (100 * (held.steps[i] - held.first)) / Math.max(1, held.last - held.first);
     reading.textContent = told(held, i);
-    // out of the way of the cursor
-    reading.classList.toggle("left", at > 50);
     cursor.hidden = false;
     cursor.style.left = `${at}%`;
   };
