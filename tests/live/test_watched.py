@@ -13,7 +13,7 @@ from tests.live.growing import Growing, breaking, made
 from vario.rules.engine import looks
 from vario.run import Run
 from vario.surfaces.live.notices import Kind, Notice, Standing, changes
-from vario.surfaces.live.watched import QUIET_SECONDS, STALLED_SECONDS, Polled, ReviewPlan, Status, WatchedRun
+from vario.surfaces.live.watched import PAUSED_SECONDS, STALLED_SECONDS, Polled, ReviewPlan, Status, WatchedRun
 from vario.verdict import diagnose
 
 
@@ -345,7 +345,7 @@ def test_who_looks_at_a_run_sees_its_newest_row_when_it_pauses() -> None:
     assert last_judged(watched) == 90
     watched.source = Still(run.until(97))
     watched.source.given = True
-    source_now[0] += QUIET_SECONDS + 2.0
+    source_now[0] += PAUSED_SECONDS + 2.0
     assert not [n for n in watched.look() if n.kind is Kind.STALLED]
     assert (watched.status, last_judged(watched)) == (Status.LIVE, 97)
     before = watched.looks

@@ -10,6 +10,8 @@ from vario.instruments.reward import scatter
 from vario.run import Floats
 from vario.stats.spread import median
 
+TO_REFERENCE = {"kl/reference": "nats/token", "kl/reference/sequence": "nats/sequence"}
+"""The metrics that measure it, each with its unit; the first that a run has is taken."""
 STILL = {"nats/token": 5e-3, "nats/sequence": 0.25}
 """Below this a policy has hardly left its reference: 5e-3 nats a token is 1 nat in 200 tokens."""
 USUAL = {"nats/token": 0.1, "nats/sequence": 15.0}
@@ -29,7 +31,7 @@ class Kl:
     @classmethod
     def read(cls, look: Look) -> Kl:
         """Needs a KL to the reference, per token or per sequence."""
-        for name, unit in (("kl/reference", "nats/token"), ("kl/reference/sequence", "nats/sequence")):
+        for name, unit in TO_REFERENCE.items():
             reading = look.find(name, least=5)
             if reading is not None:
                 knob = look.history.run.knobs.get("kl-coef")

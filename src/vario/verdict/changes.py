@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from vario.instruments.kl import TO_REFERENCE
 from vario.rules.base import Turn
 from vario.run import KnobSetting, Run, Setting
 
@@ -84,7 +85,7 @@ def _denied(knob: KnobSetting, run: Run) -> bool:
     if isinstance(knob.current, bool) or not isinstance(knob.current, int | float):
         return False
     if knob.knob == "kl-coef" and knob.current == 0:
-        return any(len(run.series.get(name, ())) for name in ("kl/reference", "kl/reference/sequence"))
+        return any(len(run.series.get(name, ())) for name in TO_REFERENCE)
     if knob.knob == "max-completion-length":
         longest, cut = run.series.get("length/max"), run.series.get("length/truncated-share")
         if longest is None or cut is None or not len(longest) or not len(cut):

@@ -9,6 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from vario.instruments.kl import TO_REFERENCE
 from vario.run import Floats, Run, Series, Setting
 from vario.stats.departure import departure
 from vario.stats.shape import shape_of
@@ -121,7 +122,7 @@ def places(run: Run, axis: str) -> Series | None:
             return Series("completions", run.logged_steps, (run.logged_steps * batch).astype(np.float64))
         tokens = run.series.get("systems/tokens")
         return None if tokens is None else Series("tokens", *tokens.finite())
-    name = next((n for n in ("kl/reference", "kl/reference/sequence") if len(run.series.get(n, ()))), None)
+    name = next((n for n in TO_REFERENCE if len(run.series.get(n, ()))), None)
     if name is None:
         return None
     steps, values = run.series[name].finite()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from vario.instruments import Look, Reading
+from vario.instruments.kl import TO_REFERENCE
 from vario.rules.base import Severity, number
 from vario.rules.engine import Incident
 from vario.verdict.advice import Advice
@@ -44,7 +45,7 @@ def narrate(
         said.append(_over_the_last_half(regime, trajectory.word))
     elif (
         score is not None
-        and not any(n in look.history.run.series for n in ("kl/reference", "kl/reference/sequence"))
+        and not any(n in look.history.run.series for n in TO_REFERENCE)
         and look.find("preference/margin") is None
     ):
         said.append(

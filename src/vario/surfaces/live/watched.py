@@ -35,9 +35,9 @@ ARRIVALS = 512
 """Pauses between rows that are remembered."""
 GLANCE_ROWS = 1_000
 """Rows from which on a run is glanced at first, where that is wished: fewer are judged from the start in less than a second."""
-QUIET_TIMES = 3.0
+PAUSED_TIMES = 3.0
 """Times the usual time a row without one, after which the rows since the last look are judged as they stand."""
-QUIET_SECONDS = 10.0
+PAUSED_SECONDS = 10.0
 """No sooner than this: a file that is written in parts has no pause between them."""
 TROUBLES = 100
 """Kinds of trouble that are told apart; what comes beyond them is counted together."""
@@ -327,7 +327,7 @@ class WatchedRun:
             return []
         usual, quiet = self.seconds_per_row, self._since_start() - self._came_at
         rest = []
-        if self.newest and quiet >= max(QUIET_SECONDS, QUIET_TIMES * (usual or 0.0)):
+        if self.newest and quiet >= max(PAUSED_SECONDS, PAUSED_TIMES * (usual or 0.0)):
             rest = self._judge_the_rest(now)
         bound = max(STALLED_SECONDS, STALLED_TIMES * (usual or 0.0), STALLED_LONGEST * max(self.pauses, default=0.0))
         if quiet < (self.stalled_after or bound):
