@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.browser.chromium import ARGUMENTS, Unavailable, executable
+from tests.browser.chromium import ARGUMENTS, executable
+from tests.debian import Unavailable
 
 Visit = Callable[..., Any]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from typing import Any
 
@@ -58,7 +57,7 @@ def test_a_rule_refers_to_what_the_exporter_makes(rule: dict[str, Any]) -> None:
     assert told <= labels_of(expression)
 
 
-@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not on this machine (Debian: prometheus)")
+@pytest.mark.usefixtures("prometheus")
 def test_promtool_accepts_them() -> None:
     done = subprocess.run(["promtool", "check", "rules", FILE], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import shutil
 import socket
 import struct
 import subprocess
@@ -470,7 +469,7 @@ def test_words_of_states_are_those_of_the_diagnosis() -> None:
         assert len(set(words)) == len(words)
 
 
-@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not on this machine (Debian: prometheus)")
+@pytest.mark.usefixtures("prometheus")
 def test_promtool_finds_nothing_to_say(broken: WatchedRun) -> None:
     watched = [seen(watching("dpo-overtrain"), 100), broken]
     with Exporter(watched).serve(port=0) as server:

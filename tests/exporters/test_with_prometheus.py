@@ -28,9 +28,7 @@ from vario.surfaces.exporters.alert_rules import QUIET_SECONDS
 from vario.surfaces.exporters.grafana import dashboard_file
 from vario.surfaces.exporters.prometheus import Exporter
 
-pytestmark = pytest.mark.skipif(
-    shutil.which("prometheus") is None, reason="Prometheus is not on this machine (Debian: prometheus)"
-)
+pytestmark = pytest.mark.usefixtures("prometheus")
 SECONDS = 30.0
 """Longest time that Prometheus may take to be there and to have seen enough."""
 SILENT = 'silent "run"'

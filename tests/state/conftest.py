@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.debian import Unavailable
 from tests.state import tasks
-from tests.state.postgres import Server, Unavailable
+from tests.state.postgres import Server
 from vario.surfaces.state import State, place_of
 
 

@@ -15,21 +15,19 @@ from pathlib import Path
 
 import psycopg
 
+from tests.debian import Unavailable, brought
+
 NAME, PASSWORD = "vario", "not-to-be-shown-7"
 HOMES = ("/usr/lib/postgresql/*/bin", "/usr/local/bin", "/usr/pgsql-*/bin")
 TRIES = 3
 """Somebody else may take a free port before the server does."""
 
 
-class Unavailable(Exception):
-    """There is no server here, and why."""
-
-
 class Server:
     """A cluster of its own. Raises Unavailable where it cannot be had."""
 
     def __init__(self) -> None:
-        self._binaries = _binaries() or _installed()
+        self._binaries = brought(_binaries, "postgresql", told="PostgreSQL server here (initdb, pg_ctl)")
         self._user = _user()
         self._folder = Path(tempfile.mkdtemp(prefix="vario-postgres-"))
         self._schemas = 0
@@ -122,22 +120,6 @@ def _binaries() -> Path | None:
         found = Path("/").glob(pattern[1:])
         homes += sorted(found, key=lambda p: [int(n) for n in re.findall(r"\d+", str(p))], reverse=True)
     return next((home for home in homes if (home / "initdb").exists() and (home / "pg_ctl").exists()), None)
-
-
-def _installed() -> Path:
-    """The same, from Debian's package, where this machine is there for tests alone."""
-    if not os.environ.get("CI") or os.geteuid() != 0 or shutil.which("apt-get") is None:
-        raise Unavailable("no PostgreSQL server here (initdb, pg_ctl); `apt-get install postgresql` brings it")
-    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    for command in (["apt-get", "update"], ["apt-get", "install", "-y", "--no-install-recommends", "postgresql"]):
-        try:
-            done = subprocess.run(command, env=environment, capture_output=True, timeout=300, check=False)
-        except subprocess.TimeoutExpired:
-            raise Unavailable(f"`{' '.join(command)}` took too long") from None
-    home = _binaries()
-    if home is None:
-        raise Unavailable(f"`{' '.join(command)}` brought no server: {done.stderr[-300:].decode(errors='replace')}")
-    return home
 
 
 def _user() -> pwd.struct_passwd | None:
